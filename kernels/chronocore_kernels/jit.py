@@ -1,0 +1,106 @@
+"""The one door through which every kernel is compiled.
+
+Kernels are compiled on first use and cached on disk. Two environment variables, read when the
+package is imported, change that:
+
+``CHRONOCORE_JIT=0``
+    Run the kernels as plain Python: slow, for debugging and for coverage.
+``CHRONOCORE_CACHE=0``
+    Compile in memory only.
+
+A cached kernel and every helper it calls live in one file: Numba keys its cache by the file of
+the kernel, so that a change to a helper elsewhere would go unnoticed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+__all__ = ["JIT_ENABLED", "compiled_kernels", "inline", "kernel"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+JIT_ENABLED: bool = os.environ.get("CHRONOCORE_JIT", "1") != "0"
+_CACHE_ENABLED: bool = os.environ.get("CHRONOCORE_CACHE", "1") != "0"
+
+# Parallel kernels called from several Python threads at once abort the process under Numba's
+# workqueue layer; one lock around every parallel call makes them queue up instead. A child made
+# by fork must not inherit the lock while another thread of the parent holds it.
+_PARALLEL = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _PARALLEL
+    _PARALLEL = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+_kernels: dict[str, Callable[..., Any]] = {}
+
+
+def compiled_kernels() -> dict[str, Callable[..., Any]]:
+    """Return the kernels known so far by qualified name (for warm-up and tests)."""
+    return dict(_kernels)
+
+
+def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    if not JIT_ENABLED:
+
+        @wraps(function)
+        def interpreted(*arguments: Any) -> Any:
+            # Compiled integers wrap around silently and x / 0 is inf; so it is here.
+            with np.errstate(all="ignore"):
+                return function(*arguments)
+
+        return interpreted
+    # error_model="numpy": x / 0 is inf or NaN, as in NumPy, and loops stay branch-free.
+    options = {"nogil": True, "error_model": "numpy", **options}
+    try:
+        return cast(Callable[..., Any], numba.njit(cache=_CACHE_ENABLED, **options)(function))
+    except RuntimeError:
+        # No folder is writable for the cache (read-only install and home): compile in memory.
+        return cast(Callable[..., Any], numba.njit(cache=False, **options)(function))
+
+
+def inline(function: F) -> F:
+    """Compile a helper that kernels of the same file call."""
+    return cast(F, _compile(function))
+
+
+def kernel(*, parallel: bool = False, fastmath: bool | set[str] = False) -> Callable[[F], F]:
+    """Compile a kernel, NumPy arrays in and out.
+
+    Parameters
+    ----------
+    parallel : bool
+        The kernel uses ``numba.prange``. Calls from several Python threads then queue up.
+    fastmath : bool or set of str
+        LLVM fast-math flags; ``nnan`` and ``ninf`` would break the NaN rules and are refused.
+    """
+    if fastmath is True or (isinstance(fastmath, set) and fastmath & {"nnan", "ninf", "fast"}):
+        raise ValueError("fast-math flags that ignore NaN or infinity are not allowed in kernels")
+
+    def decorate(function: F) -> F:
+        compiled = _compile(function, parallel=parallel, fastmath=fastmath)
+        entry = compiled
+        if parallel and JIT_ENABLED:
+
+            @wraps(function)
+            def guarded(*arguments: Any) -> Any:
+                with _PARALLEL:
+                    return compiled(*arguments)
+
+            entry = guarded
+        _kernels[f"{function.__module__}.{function.__qualname__}"] = entry
+        return cast(F, entry)
+
+    return decorate
