@@ -1,0 +1,408 @@
+"""The metrics of the ChronoCulture paper on arrays, list columns and frames.
+
+Each function validates what it is given and hands it to a kernel; nothing here knows studies,
+files or models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from chronocore.arrow import Rows, broadcast_rows, rows_of, scalar_column
+from chronocore.errors import InvalidInputError
+from chronocore.tolerance import ATOL, at_least, at_most
+from chronocore_kernels import distances, distributions
+
+__all__ = [
+    "BOUNDARIES",
+    "SHIFTS",
+    "WeightedDistributions",
+    "direction_cosine",
+    "knowledge_filter",
+    "shift_class",
+    "wasserstein",
+    "weighted_distributions",
+]
+
+#: The accepted distance of a distribution's sum from 1.
+SUM_TOLERANCE = 1e-6
+
+#: Shift classes in ascending order.
+SHIFTS: tuple[str, ...] = ("stable", "moderate", "strong", "very_strong")
+
+#: Upper boundary of ``stable`` and lower boundaries of ``strong`` and ``very_strong``.
+BOUNDARIES: Mapping[str, tuple[float, float, float]] = MappingProxyType(
+    {
+        "default": (0.03, 0.10, 0.20),
+        "tighter": (0.02, 0.075, 0.15),
+        "looser": (0.04, 0.125, 0.25),
+    }
+)
+
+
+def _distributions(data: object, name: str) -> Rows:
+    rows = rows_of(data, name)
+    faults = distances.check_distributions(rows.values, rows.starts, rows.lengths, SUM_TOLERANCE)
+    bad = np.flatnonzero(faults)
+    if bad.size:
+        row = int(bad[0])
+        values = rows.values[rows.starts[row] : rows.starts[row] + rows.lengths[row]]
+        found = {
+            1: "has a value that is not finite",
+            2: f"has a negative value ({float(values.min())!r})",
+            3: f"sums to {float(values.sum())!r}, not to 1; divide by the sum first",
+        }[int(faults[row])]
+        raise InvalidInputError(f"{name}, row {row}: {found}")
+    return rows
+
+
+def _supports(data: object) -> Rows:
+    rows = rows_of(data, "support")
+    faults = distances.check_supports(rows.values, rows.starts, rows.lengths)
+    bad = np.flatnonzero(faults)
+    if bad.size:
+        row = int(bad[0])
+        found = {1: "has a position that is not finite", 2: "is not strictly increasing"}
+        raise InvalidInputError(f"support, row {row}: {found[int(faults[row])]}")
+    return rows
+
+
+def _require_two_options(rows: Rows) -> None:
+    single = np.flatnonzero(rows.lengths < 2)
+    if single.size:
+        row = int(single[0])
+        raise InvalidInputError(
+            f"row {row} has {rows.lengths[row]} option(s); a distance needs at least 2"
+        )
+
+
+def wasserstein(p: Any, q: Any, support: Any = None) -> NDArray[np.float64]:
+    r"""Return the normalised Wasserstein-1 distance between ordered distributions.
+
+    .. math:: W(p, q) = \sum_{j<K} |F_p(a_j) - F_q(a_j)| \frac{a_{j+1} - a_j}{a_K - a_1}
+
+    Parameters
+    ----------
+    p, q : array-like of shape (..., K), or N rows of any length
+        Distributions over K >= 2 ordered options: finite, >= 0, each summing to 1 within 1e-6.
+        List columns of pyarrow, polars, pandas or DuckDB may have a different K in each row.
+        All axes but the last broadcast.
+    support : array-like of shape (K,) or one row a distribution, optional
+        Strictly increasing positions of the options. By default they are equally spaced.
+
+    Returns
+    -------
+    numpy.ndarray
+        Distances in [0, 1], one a row; a zero-dimensional array for two vectors.
+
+    Raises
+    ------
+    InvalidInputError
+        A row is no distribution, has fewer than two options, or shapes do not match; the
+        message names the row. Nothing is rescaled.
+
+    Notes
+    -----
+    ChronoCulture, appendix A.3, equations 6 to 8.
+
+    Examples
+    --------
+    >>> import chronocore as cc
+    >>> float(cc.wasserstein([0.5, 0.5, 0.0], [0.5, 0.0, 0.5], support=[1, 2, 5]))
+    0.375
+    >>> cc.wasserstein([[0.7, 0.3], [0.2, 0.8]], [0.5, 0.5]).round(6).tolist()
+    [0.2, 0.3]
+    """
+    named = [("p", _distributions(p, "p")), ("q", _distributions(q, "q"))]
+    if support is None:
+        (rows_p, rows_q), shape = broadcast_rows(*named)
+        rows_support = Rows(np.empty(0), rows_p.starts, rows_p.lengths, shape)
+    else:
+        (rows_p, rows_q, rows_support), shape = broadcast_rows(
+            *named, ("support", _supports(support))
+        )
+    _require_two_options(rows_p)
+    result = distances.wasserstein(
+        rows_p.values,
+        rows_p.starts,
+        rows_q.values,
+        rows_q.starts,
+        rows_support.values,
+        rows_support.starts,
+        rows_p.lengths,
+    )
+    return result.reshape(shape)
+
+
+def direction_cosine(
+    gold_old: Any, gold_new: Any, pred_old: Any, pred_new: Any
+) -> NDArray[np.float64]:
+    """Return the cosine between the observed and the predicted cumulative change.
+
+    With F the cumulative shares, g = F(gold_new) - F(gold_old) and
+    p = F(pred_new) - F(pred_old), not weighted by gaps in the support.
+
+    Parameters
+    ----------
+    gold_old, gold_new, pred_old, pred_new : array-like of shape (..., K), or N rows
+        Distributions as in :func:`wasserstein`; all axes but the last broadcast.
+
+    Returns
+    -------
+    numpy.ndarray
+        Cosines in [-1, 1]; NaN where max|g| or max|p| is at most 1e-12, since a change of zero
+        has no direction.
+
+    Notes
+    -----
+    ChronoCulture, section 4.3, equation 4.
+
+    Examples
+    --------
+    >>> import chronocore as cc
+    >>> float(cc.direction_cosine([0.6, 0.4], [0.5, 0.5], [0.9, 0.1], [0.7, 0.3]))
+    1.0
+    """
+    rows, shape = broadcast_rows(
+        ("gold_old", _distributions(gold_old, "gold_old")),
+        ("gold_new", _distributions(gold_new, "gold_new")),
+        ("pred_old", _distributions(pred_old, "pred_old")),
+        ("pred_new", _distributions(pred_new, "pred_new")),
+    )
+    _require_two_options(rows[0])
+    result = distances.direction_cosine(
+        rows[0].values,
+        rows[0].starts,
+        rows[1].values,
+        rows[1].starts,
+        rows[2].values,
+        rows[2].starts,
+        rows[3].values,
+        rows[3].starts,
+        rows[0].lengths,
+        ATOL,
+    )
+    return result.reshape(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedDistributions:
+    """Response distributions of G groups over K options.
+
+    Attributes
+    ----------
+    probs : (G, K) float64
+        Weighted shares; a group without a valid answer is NaN.
+    n_valid : (G,) int64
+        Respondents with a valid answer and a usable weight.
+    n_eff : (G,) float64
+        Kish effective sample size of those respondents, (sum w)^2 / sum w^2; 0 if there are none.
+    n_dropped_weight : (G,) int64
+        Respondents with a valid answer dropped for a null, NaN, infinite, zero or negative weight.
+    """
+
+    probs: NDArray[np.float64]
+    n_valid: NDArray[np.int64]
+    n_eff: NDArray[np.float64]
+    n_dropped_weight: NDArray[np.int64]
+
+
+def _positions(codes: NDArray[np.float64], options: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the position of each code among the options, -1 where it is none of them."""
+    order = np.argsort(options)
+    ascending = options[order].astype(np.float64)
+    found = np.searchsorted(ascending, codes)
+    found[found == len(ascending)] = 0
+    match = ascending[found] == codes
+    return np.where(match, order[found], -1)
+
+
+def weighted_distributions(
+    codes: Any,
+    groups: Any,
+    weights: Any,
+    options: ArrayLike,
+    n_groups: int | None = None,
+) -> WeightedDistributions:
+    """Return the weighted share of each option in each group.
+
+    Parameters
+    ----------
+    codes : array-like or Arrow column of shape (n,)
+        Answer codes. A null, NaN or a code that is no option is an invalid answer: it leaves
+        numerator and denominator.
+    groups : array-like or Arrow column of shape (n,)
+        Group of each respondent, an integer in [0, ``n_groups``).
+    weights : array-like or Arrow column of shape (n,), or None
+        Survey weights; only their ratios within a group matter. None means unweighted.
+        A null, NaN, infinite, zero or negative weight drops the respondent.
+    options : array-like of int, shape (K,)
+        The codes of the question in the order of its scale. An option nobody chose keeps
+        share 0.
+    n_groups : int, optional
+        By default the largest group plus one.
+
+    Returns
+    -------
+    WeightedDistributions
+
+    Notes
+    -----
+    ChronoCulture, section 3.3 and appendix A.2.
+
+    Examples
+    --------
+    >>> import chronocore as cc
+    >>> gold = cc.weighted_distributions([1, 1, 2], [0, 0, 0], [1, 1, 2], options=[1, 2])
+    >>> gold.probs.tolist(), gold.n_valid.tolist(), gold.n_eff.round(3).tolist()
+    ([[0.5, 0.5]], [3], [2.667])
+    """
+    option_codes = np.asarray(options)
+    if option_codes.ndim != 1 or option_codes.size == 0:
+        raise InvalidInputError("options must be a non-empty vector of codes")
+    if not np.issubdtype(option_codes.dtype, np.integer):
+        raise InvalidInputError("options must be integer codes")
+    option_codes = option_codes.astype(np.int64)
+    if len(np.unique(option_codes)) != len(option_codes):
+        raise InvalidInputError(f"options has a code twice: {option_codes.tolist()}")
+    code_values = scalar_column(codes, "codes", np.float64)
+    group_values = scalar_column(groups, "groups", np.int64)
+    weight_values = (
+        np.empty(0) if weights is None else scalar_column(weights, "weights", np.float64)
+    )
+    for name, column in (("groups", group_values), ("weights", weight_values)):
+        if len(column) != len(code_values) and not (name == "weights" and weights is None):
+            raise InvalidInputError(f"codes has {len(code_values)} rows, {name} {len(column)}")
+    largest = int(group_values.max(initial=-1))
+    if group_values.size and int(group_values.min()) < 0:
+        raise InvalidInputError(f"groups, row {int(np.argmin(group_values))}: negative")
+    if n_groups is None:
+        n_groups = largest + 1
+    elif largest >= n_groups:
+        row = int(np.argmax(group_values))
+        raise InvalidInputError(f"groups, row {row}: {largest} is not below n_groups={n_groups}")
+    if weights is not None and not len(weight_values):
+        weight_values = np.empty(0)
+    sums, n_valid, squares, n_dropped = distributions.weighted_counts(
+        _positions(code_values, option_codes),
+        group_values,
+        weight_values,
+        n_groups,
+        len(option_codes),
+    )
+    totals = sums.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        probs = np.where(totals[:, None] > 0, sums / totals[:, None], np.nan)
+        n_eff = np.where(squares > 0, totals * totals / squares, 0.0)
+    return WeightedDistributions(probs, n_valid, n_eff, n_dropped)
+
+
+def _boundary_set(boundaries: str | Sequence[float]) -> tuple[float, float, float]:
+    if isinstance(boundaries, str):
+        if boundaries not in BOUNDARIES:
+            raise InvalidInputError(
+                f"boundaries {boundaries!r} is none of {', '.join(sorted(BOUNDARIES))}"
+            )
+        return BOUNDARIES[boundaries]
+    values = tuple(float(value) for value in boundaries)
+    if len(values) != 3 or not 0 <= values[0] < values[1] < values[2] <= 1:
+        raise InvalidInputError(f"boundaries must be three increasing values in [0, 1]: {values}")
+    return values
+
+
+def shift_class(d_h: ArrayLike, boundaries: str | Sequence[float] = "default") -> NDArray[np.str_]:
+    """Return the shift class of each human shift.
+
+    Parameters
+    ----------
+    d_h : array-like
+        Human shifts, W(gold_old, gold_new), in [0, 1].
+    boundaries : {"default", "tighter", "looser"} or three floats
+        Stable up to and including the first; strong from the second, very strong from the third
+        on. A value within 1e-12 of a boundary counts as on it.
+
+    Returns
+    -------
+    numpy.ndarray of str
+        ``"stable"``, ``"moderate"``, ``"strong"`` or ``"very_strong"``, in the shape of ``d_h``.
+
+    Notes
+    -----
+    ChronoCulture, section 3.5, Table 1, and appendix F.1.
+
+    Examples
+    --------
+    >>> import chronocore as cc
+    >>> cc.shift_class([0.03, 0.55 - 0.52, 0.05, 0.1, 0.2]).tolist()
+    ['stable', 'stable', 'moderate', 'strong', 'very_strong']
+    """
+    stable, strong, very_strong = _boundary_set(boundaries)
+    values = np.asarray(d_h, dtype=np.float64)
+    if not np.all((values >= 0) & (values <= 1 + SUM_TOLERANCE)):
+        raise InvalidInputError("d_h must lie in [0, 1]")
+    index = np.where(
+        at_least(values, very_strong),
+        3,
+        np.where(at_least(values, strong), 2, np.where(at_most(values, stable), 0, 1)),
+    )
+    return np.asarray(SHIFTS)[index]
+
+
+def knowledge_filter(
+    nearest_distance: ArrayLike, strata: Any, retain: float = 0.75
+) -> NDArray[np.bool_]:
+    """Return which questions the model knows best, within each stratum.
+
+    Parameters
+    ----------
+    nearest_distance : array-like of shape (n,)
+        Distance of the undated prediction to the nearest available time point (the paper's K).
+        Compared after rounding to 12 decimals.
+    strata : array-like of shape (n,)
+        Stratum of each row (any hashable labels): survey and number of available time points.
+    retain : float
+        Share to keep, in (0, 1]: the smallest ``floor(retain * n)`` of each stratum, ties by
+        position. A stratum of one keeps none below 1.
+
+    Returns
+    -------
+    numpy.ndarray of bool, shape (n,)
+
+    Notes
+    -----
+    ChronoCulture, section 4.1 and appendix B.2.
+
+    Examples
+    --------
+    >>> import chronocore as cc
+    >>> cc.knowledge_filter([0.3, 0.1, 0.2, 0.1], ["a", "a", "a", "a"], retain=0.5).tolist()
+    [False, True, False, True]
+    """
+    values = np.asarray(nearest_distance, dtype=np.float64)
+    labels = list(np.asarray(strata, dtype=object)) if not isinstance(strata, list) else strata
+    if values.ndim != 1 or len(labels) != len(values):
+        raise InvalidInputError("nearest_distance and strata must be vectors of one length")
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise InvalidInputError(f"nearest_distance, row {row}: not finite")
+    if not 0 < retain <= 1:
+        raise InvalidInputError(f"retain must lie in (0, 1], not {retain}")
+    # 0.29 * 100 is 28.999999999999996 in floats; the decimal the user wrote is meant.
+    share = Fraction(repr(float(retain)))
+    members: dict[Any, list[int]] = {}
+    for row, label in enumerate(labels):
+        members.setdefault(label, []).append(row)
+    mask = np.zeros(len(values), dtype=bool)
+    rounded = np.round(values, 12)
+    for rows in members.values():
+        kept = int(share * len(rows))
+        ranked = sorted(rows, key=lambda row: (rounded[row], row))
+        mask[ranked[:kept]] = True
+    return mask

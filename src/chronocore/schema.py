@@ -1,0 +1,261 @@
+"""Names and types of every table of a study, declared once.
+
+Each schema carries its name and version in its metadata; :data:`SCHEMA_VERSION` changes when a
+column changes its name, type or meaning, and a study of another version is refused.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+import pyarrow as pa
+
+__all__ = [
+    "GOLD",
+    "ITEMS",
+    "PAIRS",
+    "PREDICTIONS",
+    "PROMPTS",
+    "RUNS",
+    "SCHEMA_VERSION",
+    "SCORES",
+    "TABLE",
+    "chronocore_version",
+    "conform",
+]
+
+SCHEMA_VERSION = 1
+
+
+def chronocore_version() -> str:
+    """Return the version of the installed package."""
+    try:
+        return version("chronocore")
+    except PackageNotFoundError:  # a source tree on the path, not installed
+        return "0+source"
+
+
+def _schema(name: str, columns: dict[str, pa.DataType], required: tuple[str, ...]) -> pa.Schema:
+    fields = [pa.field(key, kind, nullable=key not in required) for key, kind in columns.items()]
+    metadata = {
+        "chronocore.schema": name,
+        "chronocore.schema_version": str(SCHEMA_VERSION),
+        "chronocore.version": chronocore_version(),
+    }
+    return pa.schema(fields, metadata=metadata)
+
+
+_TEXT = pa.string()
+_REAL = pa.float64()
+_PROBS = pa.list_(pa.field("element", pa.float64(), nullable=False))
+_OPTIONS = pa.list_(
+    pa.field(
+        "element",
+        pa.struct(
+            [
+                pa.field("code", pa.int16(), nullable=False),
+                pa.field("label", pa.string(), nullable=False),
+                pa.field("position", pa.float64(), nullable=False),
+            ]
+        ),
+        nullable=False,
+    )
+)
+
+ITEMS = _schema(
+    "items",
+    {
+        "survey": _TEXT,
+        "variable": _TEXT,
+        "source": _TEXT,
+        "text": _TEXT,
+        "topic": _TEXT,
+        "topic_broad": _TEXT,
+        "options": _OPTIONS,
+    },
+    ("survey", "variable", "source", "text", "options"),
+)
+
+GOLD = _schema(
+    "gold",
+    {
+        "survey": _TEXT,
+        "variable": _TEXT,
+        "country": _TEXT,
+        "country_name": _TEXT,
+        "region": _TEXT,
+        "year": pa.int16(),
+        "wave": pa.int16(),
+        "weight": _TEXT,
+        "n_valid": pa.int64(),
+        "n_eff": _REAL,
+        "n_dropped_weight": pa.int64(),
+        "n_options": pa.int16(),
+        "collapsed": pa.bool_(),
+        "probs": _PROBS,
+    },
+    ("survey", "variable", "country", "year", "n_valid", "n_eff", "n_options", "probs"),
+)
+
+PAIRS = _schema(
+    "pairs",
+    {
+        "pair_id": _TEXT,
+        "survey": _TEXT,
+        "variable": _TEXT,
+        "country": _TEXT,
+        "country_name": _TEXT,
+        "region": _TEXT,
+        "topic": _TEXT,
+        "topic_broad": _TEXT,
+        "wave_old": pa.int16(),
+        "wave_new": pa.int16(),
+        "year_old": pa.int16(),
+        "year_new": pa.int16(),
+        "n_timepoints": pa.int16(),
+        "n_valid_old": pa.int64(),
+        "n_valid_new": pa.int64(),
+        "n_eff_old": _REAL,
+        "n_eff_new": _REAL,
+        "gold_old": _PROBS,
+        "gold_new": _PROBS,
+        "d_h": _REAL,
+        "shift": _TEXT,
+        "mode_old": pa.int16(),
+        "mode_new": pa.int16(),
+        "mode_tied_old": pa.bool_(),
+        "mode_tied_new": pa.bool_(),
+    },
+    ("pair_id", "survey", "variable", "country", "year_old", "year_new", "d_h", "shift"),
+)
+
+PROMPTS = _schema(
+    "prompts",
+    {
+        "prompt_id": _TEXT,
+        "kind": _TEXT,
+        "elicitation": _TEXT,
+        "instruction": _TEXT,
+        "survey": _TEXT,
+        "variable": _TEXT,
+        "country": _TEXT,
+        "wave": pa.int16(),
+        "year": pa.int16(),
+        "system": _TEXT,
+        "user": _TEXT,
+        "options": _OPTIONS,
+    },
+    ("prompt_id", "kind", "survey", "variable", "country", "system", "user", "options"),
+)
+
+RUNS = _schema(
+    "runs",
+    {
+        "run_id": _TEXT,
+        "label": _TEXT,
+        "model": _TEXT,
+        "revision": _TEXT,
+        "engine": _TEXT,
+        "engine_version": _TEXT,
+        "elicitation": _TEXT,
+        "instruction": _TEXT,
+        "structured": pa.bool_(),
+        "temperature": _REAL,
+        "top_p": _REAL,
+        "max_tokens": pa.int32(),
+        "seed": pa.int64(),
+        "chat_template_sha256": _TEXT,
+    },
+    ("run_id", "label", "model", "engine", "elicitation", "instruction", "structured"),
+)
+
+PREDICTIONS = _schema(
+    "predictions",
+    {
+        "run_id": _TEXT,
+        "model": _TEXT,
+        "prompt_id": _TEXT,
+        "repeat": pa.int32(),
+        "seed": pa.int64(),
+        "text": _TEXT,
+        "thinking": _TEXT,
+        "status": _TEXT,
+        "reason": _TEXT,
+        "raw_sum": _REAL,
+        "sum_off": pa.bool_(),
+        "probs": _PROBS,
+        "choice": pa.int16(),
+        "finish_reason": _TEXT,
+        "prompt_tokens": pa.int32(),
+        "completion_tokens": pa.int32(),
+        "attempt": pa.int32(),
+        "created_at": pa.timestamp("us", tz="UTC"),
+    },
+    ("run_id", "model", "prompt_id", "repeat", "status", "attempt", "created_at"),
+)
+
+SCORES = _schema(
+    "scores",
+    {
+        "pair_id": _TEXT,
+        "survey": _TEXT,
+        "variable": _TEXT,
+        "country": _TEXT,
+        "year_old": pa.int16(),
+        "year_new": pa.int16(),
+        "shift": _TEXT,
+        "d_h": _REAL,
+        "retained": pa.bool_(),
+        "nearest_distance": _REAL,
+        "d_old": _REAL,
+        "d_new": _REAL,
+        "d_old_to_new": _REAL,
+        "d_new_to_old": _REAL,
+        "d_m": _REAL,
+        "ratio": _REAL,
+        "cosine": _REAL,
+        "outcome": _TEXT,
+        "alignment": _TEXT,
+        "stability": _TEXT,
+        "benefit_old": _REAL,
+        "benefit_new": _REAL,
+        "identical_old": pa.bool_(),
+        "identical_new": pa.bool_(),
+        "default_years": pa.list_(pa.field("element", pa.int16(), nullable=False)),
+    },
+    ("pair_id", "survey", "variable", "country", "year_old", "year_new", "shift", "retained"),
+)
+
+TABLE = _schema(
+    "table",
+    {
+        "run_id": _TEXT,
+        "label": _TEXT,
+        "prediction": _TEXT,
+        "group": _TEXT,
+        "item": _TEXT,
+        "measure": _TEXT,
+        "unit": _TEXT,
+        "estimate": _REAL,
+        "low": _REAL,
+        "high": _REAL,
+        "n": pa.int64(),
+    },
+    ("group", "measure", "unit", "n"),
+)
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return ``table`` with exactly the columns, order, types and metadata of ``schema``.
+
+    Raises
+    ------
+    KeyError
+        A column is missing. A column too many is an error as well: no result is dropped
+        silently.
+    """
+    if set(table.column_names) != set(schema.names):
+        missing = sorted(set(schema.names) - set(table.column_names))
+        extra = sorted(set(table.column_names) - set(schema.names))
+        raise KeyError(f"columns missing: {missing}, columns too many: {extra}")
+    return table.select(schema.names).cast(schema)

@@ -1,0 +1,36 @@
+"""Compile every kernel once, on inputs of the types the library uses."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from chronocore.inference import bootstrap
+from chronocore.metrics import direction_cosine, wasserstein, weighted_distributions
+from chronocore_kernels.jit import compiled_kernels
+
+__all__ = ["WarmupResult", "warmup"]
+
+
+@dataclass(frozen=True, slots=True)
+class WarmupResult:
+    """Number of kernels known and the seconds their first calls took."""
+
+    kernels: int
+    seconds: float
+
+
+def warmup() -> WarmupResult:
+    """Compile the kernels now, or load them from the cache."""
+    started = time.perf_counter()
+    p, q = [[0.5, 0.5]], [[0.4, 0.6]]
+    wasserstein(p, q)
+    wasserstein(p, q, support=[1, 2])
+    direction_cosine(p, q, p, q)
+    weighted_distributions([1, 2], [0, 0], [1.0, 1.0], options=[1, 2])
+    values = np.array([0.0, 1.0, 1.0])
+    for statistic in ("mean", "median", "proportion"):
+        bootstrap(values, statistic, n_resamples=2, seed=0)
+    return WarmupResult(len(compiled_kernels()), time.perf_counter() - started)
