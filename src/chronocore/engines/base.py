@@ -1,0 +1,114 @@
+"""What an inference engine takes and gives.
+
+An engine answers prompts. It knows neither surveys nor scores: it receives the columns of
+``prompts.parquet`` it needs, yields one :class:`Answer` for each request as soon as that
+request is done (in any order), and describes itself by :class:`RunSettings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["Answer", "Engine", "Option", "Request", "RunSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One answer option of a question: its code and its label."""
+
+    code: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One prompt to be answered once.
+
+    ``survey``, ``variable``, ``country``, ``wave`` and ``year`` locate the prompt in the
+    benchmark; only the references and ``file:`` need them.
+    """
+
+    prompt_id: str
+    repeat: int
+    kind: str
+    system: str
+    user: str
+    options: tuple[Option, ...]
+    survey: str
+    variable: str
+    country: str
+    wave: int | None
+    year: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back for one request.
+
+    Exactly one of ``text``, ``probs`` and ``error`` carries the result: ``text`` is still to
+    be parsed, ``probs`` is already a distribution over the options in their order, ``error``
+    names why no answer came (``context_length``, ``timeout``, ``endpoint``, ``engine``).
+    ``status`` and ``reason`` are set only by engines that decide them without a text (a
+    reference without donors is ``invalid``, ``no_reference``).
+    """
+
+    prompt_id: str
+    repeat: int
+    text: str | None = None
+    thinking: str | None = None
+    probs: tuple[float, ...] | None = None
+    error: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    refusal: bool = False
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """Everything that distinguishes one run from another; the columns of ``runs.parquet``.
+
+    ``None`` means that the setting does not exist for this engine. ``run_id`` is derived
+    from all fields (see :func:`chronocore.identity.run_id`).
+    """
+
+    model: str
+    engine: str
+    engine_version: str
+    revision: str | None = None
+    elicitation: str = "verbalized"
+    instruction: str = "default"
+    structured: bool = False
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    chat_template_sha256: str | None = None
+
+
+class Engine(Protocol):
+    """An inference engine: vLLM, a reference, a file of predictions.
+
+    Attributes
+    ----------
+    settings : RunSettings
+        Known before any prompt is answered, so that a run can be found and resumed.
+    notes : dict of str to str
+        Provenance that does not distinguish runs (device, library versions); kept in the
+        run's manifest.
+    """
+
+    settings: RunSettings
+    notes: dict[str, str]
+
+    def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
+        """Yield one answer for each request, in any order, each as soon as it is done."""
+        ...
+
+    def close(self) -> None:
+        """Free the device and end child processes; harmless when called twice."""
+        ...

@@ -1,0 +1,176 @@
+"""Bring your own predictions: a Parquet file answers the prompts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chronocore.engines.base import Answer, Request, RunSettings
+from chronocore.errors import ConfigurationError, InvalidInputError
+from chronocore.identity import run_id
+
+__all__ = ["RUN_METADATA", "FileEngine"]
+
+#: Key of the Parquet metadata under which an exported run carries its settings.
+RUN_METADATA = b"chronocore.run"
+
+_LOCATION = ("survey", "variable", "country", "year")
+
+
+class FileEngine:
+    """Answers prompts from a Parquet file.
+
+    The file has a column ``prompt_id``, or ``survey``, ``variable``, ``country`` and ``year``
+    (null: undated); and ``probs`` (lists over the options in their order) or ``text`` (to be
+    parsed). ``repeat``, ``finish_reason`` and ``thinking`` are optional. A file exported by
+    :func:`chronocore.export_run` carries its run: the predictions come back as that run.
+
+    Raises
+    ------
+    ConfigurationError
+        The file is missing or no Parquet file, or lacks columns.
+    InvalidInputError
+        Two rows answer one prompt, or a location is incomplete.
+    """
+
+    def __init__(self, path: Path, instruction: str = "default") -> None:
+        try:
+            content = path.read_bytes()
+            table = pq.read_table(pa.BufferReader(content))
+        except FileNotFoundError:
+            raise ConfigurationError(f"there is no file {path}") from None
+        except (OSError, pa.ArrowException) as error:
+            raise ConfigurationError(
+                f"{path} is no readable Parquet file ({str(error).splitlines()[0]})"
+            ) from None
+        self.path = path
+        self.notes = {"file": path.name}
+        self.settings = RunSettings(
+            model=path.stem,
+            engine="file",
+            engine_version="1",
+            revision="sha256:" + hashlib.sha256(content).hexdigest(),
+            instruction=instruction,
+        )
+        exported = (table.schema.metadata or {}).get(RUN_METADATA)
+        if exported is not None:
+            self.settings, self.notes = self._exported_run(exported)
+        names = set(table.column_names)
+        self._by_id = "prompt_id" in names
+        if not self._by_id and not set(_LOCATION) <= names:
+            raise ConfigurationError(
+                f"{path} needs a column prompt_id, or all of {', '.join(_LOCATION)}; "
+                f"it has {', '.join(table.column_names)}"
+            )
+        if not names & {"probs", "text"}:
+            raise ConfigurationError(
+                f"{path} needs a column probs (lists) or text; "
+                f"it has {', '.join(table.column_names)}"
+            )
+        if "probs" in names and not (
+            pa.types.is_list(table.schema.field("probs").type)
+            or pa.types.is_large_list(table.schema.field("probs").type)
+            or pa.types.is_fixed_size_list(table.schema.field("probs").type)
+        ):
+            raise ConfigurationError(
+                f"{path}: probs must be a column of lists of numbers, "
+                f"it is {table.schema.field('probs').type}"
+            )
+        self._rows = self._index(table)
+
+    def _exported_run(self, metadata: bytes) -> tuple[RunSettings, dict[str, str]]:
+        try:
+            data = json.loads(metadata)
+            settings = msgspec.convert(data["settings"], RunSettings)
+            notes = msgspec.convert(data["notes"], dict[str, str])
+            genuine = data["run_id"] == run_id(settings)
+        except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
+            raise ConfigurationError(
+                f"{self.path}: the run it carries cannot be read ({error}); export it again"
+            ) from None
+        if not genuine:
+            raise ConfigurationError(
+                f"{self.path}: the run it carries does not match its id; export it again"
+            )
+        return settings, notes
+
+    def _index(self, table: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:
+        rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for number, row in enumerate(table.to_pylist()):
+            repeat = row.get("repeat") or 0
+            if self._by_id:
+                key: tuple[Any, ...] = (row["prompt_id"], repeat)
+            else:
+                location = [row["survey"], row["variable"], row["country"]]
+                if None in location:
+                    raise InvalidInputError(
+                        f"{self.path}, row {number}: survey, variable or country is missing"
+                    )
+                year = row["year"]
+                if isinstance(year, float):
+                    # pandas writes an integer column with missing values as floats.
+                    year = None if year != year else int(year)
+                country = row["country"]
+                country = str(int(country)) if isinstance(country, float) else str(country)
+                key = (str(row["survey"]).lower(), str(row["variable"]), country, year, repeat)
+            if key in rows:
+                raise InvalidInputError(
+                    f"{self.path}, row {number}: {key} is there twice; keep one row a prompt"
+                )
+            rows[key] = row
+        return rows
+
+    def _row(self, request: Request) -> dict[str, Any] | None:
+        if self._by_id:
+            return self._rows.get((request.prompt_id, request.repeat))
+        if request.kind == "modal":
+            return None
+        return self._rows.get(
+            (request.survey, request.variable, request.country, request.year, request.repeat)
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the file."""
+        return len(self._rows)
+
+    def unmatched(self, requests: Sequence[Request]) -> int:
+        """Return how many rows of the file answer none of the requests."""
+        used = sum(self._row(request) is not None for request in requests)
+        return len(self._rows) - used
+
+    def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
+        """Yield an answer for each request that the file has a row for."""
+        for request in requests:
+            row = self._row(request)
+            if row is None:
+                continue
+            text, probs = row.get("text"), row.get("probs")
+            if text is None and probs is None and row.get("status") == "error":
+                continue
+            values: tuple[float, ...] | None = None
+            if text is None and probs is not None:
+                values = tuple(float("nan") if v is None else float(v) for v in probs)
+            recorded = text is None and probs is None and row.get("status") is not None
+            yield Answer(
+                request.prompt_id,
+                request.repeat,
+                text=text if values is not None or recorded else (text or ""),
+                probs=values,
+                status=row["status"] if recorded else None,
+                reason=row.get("reason") if recorded else None,
+                thinking=row.get("thinking"),
+                finish_reason=row.get("finish_reason"),
+                prompt_tokens=row.get("prompt_tokens"),
+                completion_tokens=row.get("completion_tokens"),
+            )
+
+    def close(self) -> None:
+        """Do nothing; the file is read already."""

@@ -1,0 +1,88 @@
+"""Reference predictions that need no model.
+
+``uniform`` gives every option the same share; ``persistence`` answers every prompt, the undated
+one too, with the oldest gold distribution of its question and country; ``pooled`` answers with
+the unweighted mean of the other countries' gold distributions of the same question at the same
+time (definitions, section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from chronocore.engines.base import Answer, Request, RunSettings
+from chronocore.errors import ConfigurationError
+
+__all__ = ["REFERENCES", "ReferenceEngine"]
+
+REFERENCES = ("uniform", "persistence", "pooled")
+
+Key = tuple[str, str]
+
+
+class ReferenceEngine:
+    """Answers prompts from gold distributions alone.
+
+    Parameters
+    ----------
+    name : {"uniform", "persistence", "pooled"}
+    gold : pyarrow.Table
+        Schema :data:`chronocore.schema.GOLD`.
+    instruction : str
+        Kept in the settings; a reference answers every instruction alike.
+    """
+
+    def __init__(self, name: str, gold: pa.Table, instruction: str = "default") -> None:
+        if name not in REFERENCES:
+            raise ConfigurationError(
+                f"there is no reference {name!r}; known references: {', '.join(REFERENCES)}"
+            )
+        self.settings = RunSettings(
+            model=name, engine="reference", engine_version="1", instruction=instruction
+        )
+        self.notes: dict[str, str] = {}
+        self._points: dict[Key, list[tuple[str, int | None, int, tuple[float, ...]]]] = {}
+        for row in gold.to_pylist():
+            self._points.setdefault((row["survey"], row["variable"]), []).append(
+                (row["country"], row["wave"], row["year"], tuple(row["probs"]))
+            )
+
+    def _distribution(self, request: Request) -> tuple[float, ...] | None:
+        points = self._points[request.survey, request.variable]
+        if self.settings.model == "uniform":
+            return (1.0 / len(request.options),) * len(request.options)
+        if self.settings.model == "persistence":
+            own = [point for point in points if point[0] == request.country]
+            return min(own, key=lambda point: point[2])[3]
+        donors = [point for point in points if point[0] != request.country]
+        if request.kind != "undated":
+            donors = [
+                point
+                for point in donors
+                if (
+                    point[1] == request.wave
+                    if request.wave is not None
+                    else point[1] is None and point[2] == request.year
+                )
+            ]
+        if not donors:
+            return None
+        mean = np.mean(np.array([point[3] for point in donors]), axis=0)
+        return tuple((mean / mean.sum()).tolist())
+
+    def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
+        """Yield one answer a request, in their order."""
+        for request in requests:
+            probs = self._distribution(request)
+            if probs is None:
+                yield Answer(
+                    request.prompt_id, request.repeat, status="invalid", reason="no_reference"
+                )
+            else:
+                yield Answer(request.prompt_id, request.repeat, probs=probs)
+
+    def close(self) -> None:
+        """Do nothing; a reference holds no device."""
