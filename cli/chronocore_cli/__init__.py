@@ -1,0 +1,1 @@
+"""The command line of chronocore: it parses, calls the library and prints."""
