@@ -1,0 +1,477 @@
+"""What model answers become: the frozen cases, trouble seen elsewhere, and laws on any text."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chronocore.parsing import (
+    ParsedChoice,
+    ParsedDistribution,
+    parse_choice,
+    parse_distribution,
+)
+
+CASES = json.loads((Path(__file__).parent / "cases" / "parsing.json").read_text(encoding="utf-8"))
+
+Options = list[dict[str, object]]
+
+
+def scale(*labels: str, codes: list[int] | None = None) -> Options:
+    given_codes = codes or list(range(1, len(labels) + 1))
+    return [{"code": c, "label": x} for c, x in zip(given_codes, labels, strict=True)]
+
+
+TRUST = scale("Trust", "Distrust")
+LETTERS = scale("A", "B")
+WORK = scale("Agree strongly", "Agree", "Disagree")
+TEN = scale("Left", *(str(n) for n in range(2, 10)), "Right")
+FAITH = scale(
+    "-2 obedience/religious faith", "-1", "0", "1", "2 determination", codes=[-2, -1, 0, 1, 2]
+)
+QUOTED = scale('Often, "daily"', "Rarely, it doesn't matter")
+
+
+def outcome(text: str | None, options: Options, finish: str | None = "stop") -> Any:
+    """Return status and rounded probabilities, or status and reason."""
+    parsed = parse_distribution(text, options, finish)
+    if parsed.probs is None:
+        return parsed.status, parsed.reason
+    return parsed.status, tuple(round(p, 9) for p in parsed.probs)
+
+
+@pytest.mark.parametrize("case", CASES["cases"], ids=lambda case: case["id"])
+def test_frozen_case(case: dict[str, Any]) -> None:
+    parsed = parse_distribution(case["text"], case["options"], case["finish_reason"])
+    assert (parsed.status, parsed.reason) == (case["status"], case["reason"])
+    if case["probs"] is None:
+        assert parsed.probs is None
+    else:
+        assert parsed.probs == pytest.approx(case["probs"], abs=1e-9)
+
+
+# Each row is of the kind of the case of that number, on an input of our own.
+TROUBLE: list[tuple[str, str | None, Options, Any]] = [
+    ("P01", "{'A': '27%', 'B': '73%'}", LETTERS, ("recovered", (0.27, 0.73))),
+    ("P02", "{'A': 15%, 'B': 85%}", LETTERS, ("recovered", (0.15, 0.85))),
+    ("P03", "{'A': '35%', B: '65%'}", LETTERS, ("recovered", (0.35, 0.65))),
+    ("P04-open", "{'A': '35%, 'B': '65%'}", LETTERS, ("recovered", (0.35, 0.65))),
+    ("P04-last", "{'A': '35%', 'B': '65%}", LETTERS, ("recovered", (0.35, 0.65))),
+    ("P04-mixed", "{'A': '35%\", 'B': '65%'}", LETTERS, ("recovered", (0.35, 0.65))),
+    ("P05", "{'1': '.25', '2': '.75'}", TRUST, ("recovered", (0.25, 0.75))),
+    ("P06", '{"3": 60, "1": 30, "2": 10}', WORK, ("ok", (0.3, 0.1, 0.6))),
+    ("P07-stop", '{"1": 20, "2": 80}.', TRUST, ("ok", (0.2, 0.8))),
+    ("P07-bracket", '{"1": 20, "2": 80}] Let me know!', TRUST, ("ok", (0.2, 0.8))),
+    ("P07-before", '1 = Trust, 2 = Distrust\n\n{"1": 20, "2": 80}', TRUST, ("ok", (0.2, 0.8))),
+    ("P08-short", "[20, 80]", WORK, ("invalid", "length_mismatch")),
+    ("P08-long", "[20, 30, 40, 10]", WORK, ("invalid", "length_mismatch")),
+    ("P09", "Trust: 30%\nDistrust: 62%\nRefused / DK: 8%", TRUST, ("invalid", "unknown_option")),
+    ("P11-one", '{"1": 0, "2": 1}', TRUST, ("ok", (0.0, 1.0))),
+    ("P11-percent", '{"1": 2, "2": 98}', TRUST, ("ok", (0.02, 0.98))),
+    ("P11-own-unit", '{"1": "25%", "2": 0.75}', TRUST, ("ok", (0.25, 0.75))),
+    ("P11-all", '{"1": "25%", "2": 75}', TRUST, ("ok", (0.25, 0.75))),
+    ("P11-mixed", '{"1": "25%", "2": 9}', TRUST, ("invalid", "mixed_units")),
+    ("P12-hyphen", "Trust: 30-40\nDistrust: 60-70", TRUST, ("invalid", "range")),
+    ("P12-dash", "Trust: 30 \u2013 40%\nDistrust: 65%", TRUST, ("invalid", "range")),
+    ("P12-around", "Trust: around 5-7%\nDistrust: 94%", TRUST, ("invalid", "range")),
+    ("P12-about", "Trust: \u22480.3\nDistrust: about 0.7", TRUST, ("recovered", (0.3, 0.7))),
+    ("P13", "{0.2, 0.3, 0.5}", WORK, ("recovered", (0.2, 0.3, 0.5))),
+    ("P14-letters", '{"A": 30, "B": 70}', TRUST, ("invalid", "unknown_option")),
+    ("P14-bucket", '{"1": 30, "2": 60, "3": 10}', TRUST, ("invalid", "unknown_option")),
+    ("P15", '<think>{"1": 1, "2": 99}</think>{"1": 30, "2": 70}', TRUST, ("ok", (0.3, 0.7))),
+    ("P16-close", 'Say {"1": 1, "2": 99}</think>{"1": 30, "2": 70}', TRUST, ("ok", (0.3, 0.7))),
+    ("P16-none", 'Sure: {"1": 30, "2": 70}', TRUST, ("ok", (0.3, 0.7))),
+    ("P19", "I cannot say. In 2010, 55% trusted.", TRUST, ("refused", "refusal")),
+    (
+        "P20-twice",
+        '```\n{"1": 30, "2": 70}\n```\n```json\n{"1": 30, "2": 70}\n```',
+        TRUST,
+        ("ok", (0.3, 0.7)),
+    ),
+    ("P20-open", 'Here:\n```json\n{"1": 30, "2": 70}', TRUST, ("ok", (0.3, 0.7))),
+    ("P21-object", '{"1": 30, "2": 70, }', TRUST, ("recovered", (0.3, 0.7))),
+    ("P21-list", "[30, 70,]", TRUST, ("recovered", (0.3, 0.7))),
+    ("P22", '{"1\u201d: "30%\u201d, "2\u201d: "70%\u201d}', TRUST, ("recovered", (0.3, 0.7))),
+    (
+        "P23-key",
+        json.dumps({'Often, "daily"': 30, "Rarely, it doesn't matter": 70}),
+        QUOTED,
+        ("ok", (0.3, 0.7)),
+    ),
+    (
+        "P23-near",
+        "{'Often, \"daily\"': 30, 'Rarely, it doesn't matter': 70}",
+        QUOTED,
+        ("recovered", (0.3, 0.7)),
+    ),
+    (
+        "P23-prose",
+        'Often, "daily": 30%\nRarely, it doesn\u2019t matter: 70%',
+        QUOTED,
+        ("recovered", (0.3, 0.7)),
+    ),
+    ("P24-float", "{1.0: 30, 2.0: 70}", scale("Never", "2.0"), ("recovered", (0.3, 0.7))),
+    ("P24-text", '{"Never": 30, "2.0": 70}', scale("Never", "2.0"), ("ok", (0.3, 0.7))),
+    (
+        "P25-codes",
+        json.dumps({str(n): 10 for n in range(1, 11)}),
+        TEN,
+        ("ok", (0.1,) * 10),
+    ),
+    (
+        "P25-words",
+        json.dumps({str(option["label"]): 10 for option in TEN}),
+        TEN,
+        ("ok", (0.1,) * 10),
+    ),
+    ("P26-paren", '{"1 (Trust)": 30, "2 (Distrust)": 70}', TRUST, ("ok", (0.3, 0.7))),
+    ("P26-last", '{"Trust (1)": 30, "Distrust (2)": 70}', TRUST, ("ok", (0.3, 0.7))),
+    ("P26-dot", '{"1. Trust": 30, "2: Distrust": 70}', TRUST, ("ok", (0.3, 0.7))),
+    ("P26-option", '{"Option 1": 30, "option_2": 70}', TRUST, ("ok", (0.3, 0.7))),
+    ("P27-nan", '{"1": NaN, "2": 70}', TRUST, ("invalid", "not_finite")),
+    ("P27-inf", '{"1": 30, "2": "-Infinity"}', TRUST, ("invalid", "not_finite")),
+    ("P27-true", '{"1": 30, "2": true}', TRUST, ("invalid", "not_numeric")),
+    ("P27-null", '{"1": null, "2": 100}', TRUST, ("invalid", "not_numeric")),
+    ("P27-na", "Trust: N/A\nDistrust: 100%", TRUST, ("invalid", "not_numeric")),
+    ("P28-counts", '{"1": "1,500", "2": "500"}', TRUST, ("ok", (0.75, 0.25))),
+    ("P28-comma", "Trust: 12,5 %\nDistrust: 87,5 %", TRUST, ("recovered", (0.125, 0.875))),
+    ("P28-wide", '{"1": "\uff13\uff10\uff05", "2": "70%"}', TRUST, ("ok", (0.3, 0.7))),
+    ("P28-minus", '{"1": "\u22121", "2": 7}', TRUST, ("ok", (0.0, 1.0))),
+    (
+        "P29-inner",
+        '{"year": 1999, "shares": {"1": 30, "2": 70}, "confidence": 0.8}',
+        TRUST,
+        ("ok", (0.3, 0.7)),
+    ),
+    (
+        "P29-list",
+        '[{"option": 2, "probability": 0.7}, {"option": 1, "probability": 0.3}]',
+        TRUST,
+        ("ok", (0.3, 0.7)),
+    ),
+    (
+        "P29-extra",
+        '{"1": 30, "2": 70, "reasoning": "as in 2005", "year": 2010, "total": 100}',
+        TRUST,
+        ("ok", (0.3, 0.7)),
+    ),
+    ("P30-none", '{"1": 30, "2": 70, "DK": "0%"}', TRUST, ("ok", (0.3, 0.7))),
+    ("P30-some", '{"1": 30, "2": 68, "DK": "2%"}', TRUST, ("invalid", "unknown_option")),
+    ("P31", "[0, 0, 0]", WORK, ("invalid", "no_mass")),
+    ("P33-lines", "\n" * 200_000, TRUST, ("invalid", "empty")),
+    ("P33-braces", "{" * 1_000_000, TRUST, ("invalid", "missing_option")),
+    ("P34", "I would choose 3", WORK, ("invalid", "missing_option")),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"), [pytest.param(*row[1:], id=row[0]) for row in TROUBLE]
+)
+def test_trouble(text: str | None, options: Options, expected: Any) -> None:
+    assert outcome(text, options) == expected
+
+
+@pytest.mark.parametrize(
+    ("total", "off"),
+    [(0.98, False), (1.02, False), (99, False), (101, False), (98, False), (102, False)]
+    + [(1.021, True), (102.1, True), (50, True), (174, True)],
+)
+def test_sum_is_divided_out_flagged_and_rejected_on_request(total: float, off: bool) -> None:  # P10
+    text = json.dumps({"1": total / 4, "2": total * 3 / 4})
+    parsed = parse_distribution(text, TRUST, "stop")
+    assert parsed.probs == pytest.approx((0.25, 0.75))
+    assert parsed.raw_sum == pytest.approx(total)
+    assert parsed.sum_off is off
+    strict = parse_distribution(text, TRUST, "stop", max_sum_error=0.02)
+    assert (strict.reason == "sum_off") is off
+    assert strict.raw_sum == parsed.raw_sum
+
+
+def test_max_sum_error_is_a_fraction_of_the_whole() -> None:
+    text = '{"1": 29, "2": 70}'
+    assert parse_distribution(text, TRUST, max_sum_error=0.01).status == "ok"
+    assert parse_distribution(text, TRUST, max_sum_error=0.009).reason == "sum_off"
+    assert parse_distribution(text, TRUST, max_sum_error=0.0).probs is None
+
+
+def test_reasoning_is_kept_and_never_read() -> None:  # P17
+    parsed = parse_distribution('<think>so {"1": 30, "2": 70}', TRUST, "length")
+    assert (parsed.status, parsed.reason) == ("truncated", "length")
+    assert parsed.thinking == 'so {"1": 30, "2": 70}'
+    assert outcome(None, TRUST, "length") == ("truncated", "length")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "reason"),
+    [({"finish_reason": "content_filter"}, "content_filter"), ({"refusal": True}, "refusal")],
+)
+def test_endpoint_refusals_come_before_everything(keywords: Any, reason: str) -> None:  # P18
+    for text in (None, "", '{"1": 30, "2": 70}'):
+        parsed = parse_distribution(text, TRUST, **keywords)
+        assert (parsed.status, parsed.reason) == ("refused", reason)
+    chosen = parse_choice("2", TRUST, **keywords)
+    assert (chosen.status, chosen.reason) == ("refused", reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"answer": 7}', "unknown_option"),
+        ("7", "unknown_option"),
+        ("Answer: 7", "unknown_option"),
+        ('{"answer": 1.5}', "unknown_option"),
+        ('{"answer": null}', "missing_option"),
+        ("I would choose 1 or 2", "duplicate_option"),
+        ('{"answer": [1, 2]}', "duplicate_option"),
+        ('{"answer": "1-2"}', "range"),
+        ("Nobody knows.", "missing_option"),
+        ('{"1": 30, "2": 70}', "missing_option"),
+        ("", "empty"),
+    ],
+)
+def test_invalid_choice(text: str, reason: str) -> None:  # P32
+    assert parse_choice(text, TRUST, "stop") == ParsedChoice("invalid", reason, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ('{"answer": 2}', "ok"),
+        ('```json\n{"answer": "Distrust"}\n```', "ok"),
+        ('{"code": 2, "label": "Distrust", "confidence": 1}', "ok"),
+        ('{"answer": 1} No: {"answer": 2}', "ok"),
+        ("<think>1 or 2?</think>2", "ok"),
+        ("{'answer': 2}", "recovered"),
+        ("Option 2", "recovered"),
+        ("2. Distrust", "recovered"),
+        ("**distrust**", "recovered"),
+        ("I would choose 2.", "recovered"),
+        ("On a scale of 1 to 10, I would pick 2.", "recovered"),
+        ("I would not choose 1; I would choose 2.", "recovered"),
+        ("The answer is: Distrust.", "recovered"),
+        ("Answer: 2 - Distrust", "recovered"),
+    ],
+)
+def test_choice(text: str, status: str) -> None:
+    chosen = parse_choice(text, TRUST, "stop")
+    assert (chosen.status, chosen.choice) == (status, 2)
+
+
+def test_choice_after_length_must_be_closed() -> None:
+    assert parse_choice("2", TRUST, "length").status == "truncated"
+    assert parse_choice('{"answer": 2', TRUST, "length").status == "truncated"
+    assert parse_choice('{"answer": 2} and', TRUST, "length").choice == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        ('{"-2": 10, "-1": 20, "0": 30, "1": 20, "2": 20}', FAITH, "ok"),
+        ('{"\u22122": 10, "\u22121": 20, "0": 30, "+1": 20, "2": 20}', FAITH, "ok"),
+        ("{-2: 10, -1: 20, 0: 30, 1: 20, 2: 20}", FAITH, "recovered"),
+        ("-2: 10\n-1: 20\n0: 30\n1: 20\n2: 20", FAITH, "recovered"),
+        (
+            "- -2: obedience/religious faith: 10\n- -1: 20\n- 0: 30\n- 1: 20\n- 2: 20",
+            FAITH,
+            "recovered",
+        ),
+    ],
+)
+def test_negative_codes(text: str, options: Options, expected: str) -> None:
+    assert outcome(text, options) == (expected, (0.1, 0.2, 0.3, 0.2, 0.2))
+
+
+def test_labels_that_are_codes_of_other_options() -> None:
+    children = scale("0", "1", "2 or more")
+    assert outcome('{"1": 10, "2": 20, "3": 70}', children) == ("ok", (0.1, 0.2, 0.7))
+    assert outcome('{"0": 10, "1": 20, "2 or more": 70}', children) == ("ok", (0.1, 0.2, 0.7))
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "expected"),
+    [
+        # what is closed survives a cut; what stands in something unclosed does not
+        ('{"1": 30, "2": 70', "length", ("truncated", "length")),
+        ('{"d": {"1": 30, "2": 70}, "why": "beca', "length", ("truncated", "length")),
+        ('{"d": {"1": 30, "2": 70}, "e": 0.', "length", ("truncated", "length")),
+        ("Trust: 30\nDistrust: 70", "length", ("truncated", "length")),
+        ("30, 70", "length", ("truncated", "length")),
+        ('{"1": 30}', "length", ("invalid", "missing_option")),
+        ('{"1": 30, "2": 70', "stop", ("recovered", (0.3, 0.7))),
+        ('{"1": 30, "2": 70', None, ("invalid", "missing_option")),
+        # the last complete answer wins
+        ('{"1": 50, "2": 50}, no, {"1": 30, "2": 70}', "stop", ("ok", (0.3, 0.7))),
+        ('{"1": 30, "2": 70} e.g. {"1": 50}', "stop", ("ok", (0.3, 0.7))),
+        ("Trust: 5\nDistrust: 95\n\nTrust: 3\nDistrust: 7", "stop", ("recovered", (0.3, 0.7))),
+        ("Trust: 30\nDistrust: 60\nTrust: 10", "stop", ("invalid", "duplicate_option")),
+        # reasons in their order
+        ('{"1": "30-40", "1": null}', "stop", ("invalid", "range")),
+        ('{"1": 30, "1": 30, "2": 40}', "stop", ("invalid", "duplicate_option")),
+        ('{"1": 30, "Trust": 30, "2": 40}', "stop", ("invalid", "duplicate_option")),
+        ('{"1": 1e308, "2": 1e308}', "stop", ("invalid", "not_finite")),
+        ('{"1": 1e400, "2": 1}', "stop", ("invalid", "not_finite")),
+        ('{"1": "<1%", "2": "99%"}', "stop", ("invalid", "range")),
+        # a refusal counts only without a valid answer, and before a cut
+        ('I\'m sorry, but roughly {"1": 30, "2": 70}', "stop", ("ok", (0.3, 0.7))),
+        ('I cannot. {"1": 0, "2": 0}', "stop", ("refused", "refusal")),
+        ("I\u2019m sorry, but", "length", ("refused", "refusal")),
+        ("As an AI language model, I do not have opinions.", "stop", ("refused", "refusal")),
+        ("Lo siento, no puedo.", "stop", ("refused", "refusal")),
+        ("Je suis d\u00e9sol\u00e9, je ne peux pas.", "stop", ("refused", "refusal")),
+        ("Es tut mir leid.", "stop", ("refused", "refusal")),
+        ("\u62b1\u6b49\uff0c\u6211\u65e0\u6cd5\u56de\u7b54\u3002", "stop", ("refused", "refusal")),
+        ("We cannot be certain: Trust", "stop", ("invalid", "missing_option")),
+        # tables
+        (
+            "| Code | Label | % |\n|--|--|--|\n| 1 | Trust | 30 |\n| 2 | Distrust | 70 |",
+            "stop",
+            ("recovered", (0.3, 0.7)),
+        ),
+        (
+            "| 1 | Distrust | 30 |\n| 2 | Trust | 70 |",
+            "stop",
+            ("invalid", "unknown_option"),
+        ),
+        (
+            "| Trust | Distrust |\n|---|---|\n| 30% | 70% |",
+            "stop",
+            ("recovered", (0.3, 0.7)),
+        ),
+        # numbers
+        ('{"1": 1,200, "2": 800}', "stop", ("recovered", (0.6, 0.4))),
+        ('{"1": "0,250", "2": "0,750"}', "stop", ("ok", (0.25, 0.75))),
+        ('{"1": "1.234,5", "2": "1,234.5"}', "stop", ("ok", (0.5, 0.5))),
+        ('{"1": "1,2,3", "2": 1}', "stop", ("invalid", "not_numeric")),
+        # lists of codes are the scale
+        ("The codes are [1, 2].", "stop", ("invalid", "missing_option")),
+    ],
+)
+def test_rules(text: str, finish: str | None, expected: Any) -> None:
+    assert outcome(text, TRUST, finish) == expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        [{"code": 1}],
+        [{"code": "1", "label": "Yes"}],
+        [{"code": True, "label": "Yes"}],
+        [{"code": 1, "label": 1}],
+        [{"code": 1, "label": "Yes"}, {"code": 1, "label": "No"}],
+    ],
+)
+def test_malformed_options_are_the_only_error(options: Any) -> None:
+    for parse in (parse_distribution, parse_choice):
+        with pytest.raises(ValueError, match="option"):
+            parse('{"1": 1}', options)
+
+
+# --- Laws ---------------------------------------------------------------------------------------
+
+LABELS = st.sampled_from(
+    ["Yes", "No", "2", "0", "-1", "I can't say", 'Often, "daily"', "Agree: strongly", "1 to 3"]
+) | st.text(max_size=12)
+OPTIONS = st.lists(
+    st.builds(lambda code, label: {"code": code, "label": label}, st.integers(-5, 12), LABELS),
+    min_size=1,
+    max_size=6,
+    unique_by=lambda option: option["code"],
+)
+FRAGMENTS = st.sampled_from(
+    [*"{}[]():,;|\"'%\n\t .-\\~<>=`*", '"1"', '"2": ', "1: 40", "Yes: ", "No", "40%", "0.6", "null"]
+    + ["NaN", "1e400", "1e308", "-5", "1,200", "<think>", "</think>", "```json\n", "| 1 | 40 |\n"]
+    + ['{"1": 40, "2": 60}', '{"option": 1, "share": 3}', "I cannot ", "choose 2", "\ud800", "\x00"]
+    + ["\u2212", "\u201c", "\uff15", "\u0300", '"answer": ', "9" * 400]
+)
+TEXTS = st.text() | st.lists(FRAGMENTS, max_size=25).map("".join)
+FINISHES = st.sampled_from([None, "stop", "length", "content_filter", "tool_calls"])
+
+
+def check_invariants(parsed: ParsedDistribution, options: Options) -> None:
+    assert parsed.status in {"ok", "recovered", "refused", "truncated", "invalid"}
+    assert (parsed.reason is None) == (parsed.status in {"ok", "recovered"})
+    assert (parsed.probs is not None) == (parsed.reason is None)
+    assert parsed.raw_sum is None or math.isfinite(parsed.raw_sum)
+    assert parsed.raw_sum is not None or not parsed.sum_off
+    if parsed.probs is not None:
+        assert len(parsed.probs) == len(options)
+        assert all(math.isfinite(p) and p >= 0 for p in parsed.probs)
+        assert abs(math.fsum(parsed.probs) - 1) <= 1e-9
+        assert parsed.raw_sum is not None
+
+
+@settings(deadline=None)
+@given(TEXTS, OPTIONS, FINISHES)
+def test_any_text_gives_a_distribution_or_a_reason(
+    text: str, options: Options, finish: str | None
+) -> None:
+    check_invariants(parse_distribution(text, options, finish), options)
+    chosen = parse_choice(text, options, finish)
+    assert (chosen.choice is None) == (chosen.reason is not None)
+    assert chosen.choice is None or chosen.choice in [option["code"] for option in options]
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_fragments_naming_the_options_never_raise(data: st.DataObject) -> None:
+    options = data.draw(OPTIONS)
+    names = st.sampled_from([str(value) for option in options for value in option.values()])
+    pieces = data.draw(st.lists(FRAGMENTS | names, max_size=30))
+    check_invariants(parse_distribution("".join(pieces), options, data.draw(FINISHES)), options)
+
+
+def render(style: str, names: list[str], numbers: list[int]) -> str:
+    pairs = dict(zip(names, numbers, strict=True))
+    if style == "json":
+        return json.dumps(pairs)
+    if style == "dict":
+        return repr({name: f"{number}%" for name, number in pairs.items()})
+    if style == "lines":
+        return "\n".join(f"- {name}: {number}%" for name, number in pairs.items())
+    rows = "\n".join(f"| {name} | {number} |" for name, number in pairs.items())
+    return f"| Option | Percent |\n|---|---|\n{rows}"
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["json", "dict", "lines", "table"]),
+    st.sampled_from(["code", "label"]),
+    st.sampled_from([TRUST, WORK, TEN, FAITH, scale("No", "Yes", codes=[0, 1])]),
+    st.data(),
+)
+def test_written_percentages_read_back(
+    style: str, named_by: str, options: Options, data: st.DataObject
+) -> None:
+    size = len(options)
+    numbers = data.draw(st.lists(st.integers(0, 100), min_size=size, max_size=size).filter(any))
+    order = data.draw(st.permutations(range(size)))
+    names = [str(options[k][named_by]) for k in order]
+    text = render(style, names, [numbers[k] for k in order])
+    parsed = parse_distribution(text, options, "stop")
+    assert parsed.status == ("ok" if style == "json" else "recovered")
+    assert parsed.raw_sum == sum(numbers)
+    assert parsed.probs == pytest.approx([number / sum(numbers) for number in numbers])
+
+
+@pytest.mark.parametrize(
+    ("piece", "size"),
+    [(piece, 1_000_000) for piece in ("{", "[", "\n", " ", "\t", "(", '"', "9", "a", "\\")]
+    + [("\u0300\u0316", 200_000), ("\ufdfa", 200_000), ('{"', 200_000), ("{'a':\"", 200_000)]
+    + [('{"a":', 200_000), ("[1,", 200_000), ("1: 5\n", 200_000), ("|1|2|\n", 200_000)]
+    + [("I cannot ", 200_000), ("choose 1 or ", 200_000), ("a" + " " * 1900 + "b\n", 200_000)],
+)
+def test_time_is_linear(piece: str, size: int) -> None:
+    text = piece * (size // len(piece))
+    for parse in (parse_distribution, parse_choice):
+        start = time.process_time()
+        parse(text, TRUST, "stop")
+        parse('{"1": ' + text, TRUST, "length")
+        assert time.process_time() - start < 4  # two texts
