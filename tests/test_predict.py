@@ -288,7 +288,7 @@ def test_a_file_answers_by_location_or_by_id(study, tmp_path):
         ([0.5, None, 0.25, 0.25], "invalid", "not_finite", None),
         ([0.5, float("inf"), 0.25, 0.25], "invalid", "not_finite", None),
         ([0.0, 0.0, 0.0, 0.0], "invalid", "no_mass", None),
-        ([1e308, 1e308, 1e308, 1e308], "invalid", "no_mass", None),
+        ([1e308, 1e308, 1e308, 1e308], "invalid", "not_finite", None),
     ],
 )
 def test_numbers_in_a_file_are_checked_like_answers(study, tmp_path, probs, status, reason, kept):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -18,7 +19,7 @@ from chronocore.tolerance import ATOL
 __all__ = ["mode_of", "pairs_table"]
 
 
-def mode_of(probs: list[float]) -> tuple[int, bool]:
+def mode_of(probs: Sequence[float]) -> tuple[int, bool]:
     """Return the position of the largest probability and whether it is tied.
 
     Ties within 1e-12 go to the lowest position.

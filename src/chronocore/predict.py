@@ -28,10 +28,14 @@ from chronocore.engines.file import RUN_METADATA
 from chronocore.errors import ConfigurationError, EngineError, StudyError
 from chronocore.identity import run_id
 from chronocore.pairs import mode_of
-from chronocore.parsing import parse_choice, parse_distribution
+from chronocore.parsing import (
+    ParsedDistribution,
+    normalise_distribution,
+    parse_choice,
+    parse_distribution,
+)
 from chronocore.prompts import INSTRUCTIONS, KINDS, prompts_table
 from chronocore.store import Study, write_parquet
-from chronocore.tolerance import ATOL
 
 __all__ = ["PredictResult", "Progress", "export_run", "find_run", "predict"]
 
@@ -193,22 +197,6 @@ def _register(study: Study, settings: RunSettings, name: str | None) -> tuple[st
     return identity, label
 
 
-def _values_to_distribution(
-    values: tuple[float, ...], n_options: int
-) -> tuple[str, str | None, list[float] | None, float | None, bool | None]:
-    """Check and normalise a distribution that came as numbers, as the parser does (step 5)."""
-    if len(values) != n_options:
-        return "invalid", "length_mismatch", None, None, None
-    if not all(abs(value) < float("inf") for value in values):
-        return "invalid", "not_finite", None, None, None
-    clipped = [max(value, 0.0) for value in values]
-    total = sum(clipped)
-    if not 0 < total < float("inf"):
-        return "invalid", "no_mass", None, total if total == 0 else None, None
-    off = abs(total - 1) > 0.02 + ATOL and abs(total - 100) > 2 + ATOL
-    return "ok", None, [value / total for value in clipped], total, off
-
-
 def _row(
     answer: Answer, request: Request, identity: str, settings: RunSettings, attempt: int
 ) -> dict[str, Any]:
@@ -234,13 +222,12 @@ def _row(
     elif answer.status is not None:
         row |= {"status": answer.status, "reason": answer.reason}
     elif answer.probs is not None:
-        status, reason, probs, raw_sum, off = _values_to_distribution(answer.probs, len(options))
-        row |= {"status": status, "reason": reason}
-        if request.kind == "modal":
-            if probs is not None:
-                row["choice"] = options[mode_of(probs)[0]]["code"]
-        else:
-            row |= {"probs": probs, "raw_sum": raw_sum, "sum_off": off}
+        given = normalise_distribution(answer.probs, len(options))
+        row |= {"status": given.status, "reason": given.reason}
+        if request.kind != "modal":
+            row |= _distribution_columns(given)
+        elif given.probs is not None:
+            row["choice"] = options[mode_of(given.probs)[0]]["code"]
     elif request.kind == "modal":
         choice = parse_choice(answer.text, options, answer.finish_reason, refusal=answer.refusal)
         row |= {"status": choice.status, "reason": choice.reason, "choice": choice.choice}
@@ -249,15 +236,18 @@ def _row(
         parsed = parse_distribution(
             answer.text, options, answer.finish_reason, refusal=answer.refusal
         )
-        row |= {
-            "status": parsed.status,
-            "reason": parsed.reason,
-            "probs": None if parsed.probs is None else list(parsed.probs),
-            "raw_sum": parsed.raw_sum,
-            "sum_off": parsed.sum_off if parsed.raw_sum is not None else None,
-        }
+        row |= {"status": parsed.status, "reason": parsed.reason}
+        row |= _distribution_columns(parsed)
         row["thinking"] = answer.thinking or parsed.thinking
     return row
+
+
+def _distribution_columns(parsed: ParsedDistribution) -> dict[str, Any]:
+    return {
+        "probs": None if parsed.probs is None else list(parsed.probs),
+        "raw_sum": parsed.raw_sum,
+        "sum_off": parsed.sum_off if parsed.raw_sum is not None else None,
+    }
 
 
 class _Writer:

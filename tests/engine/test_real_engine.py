@@ -88,9 +88,7 @@ def test_the_two_runs_are_apart_and_know_what_made_them(folder, results):
 
 
 def test_a_second_call_starts_no_engine_and_asks_nothing(folder, results):
-    done = chronocore(
-        "predict", folder, "--model", f"vllm:{MODEL}", "--structured", "--json"
-    )
+    done = chronocore("predict", folder, "--model", f"vllm:{MODEL}", "--structured", "--json")
     again = json.loads(done.stdout)
     assert again["already_done"] == N_PROMPTS
     assert again["run_id"] == results["structured"]["run_id"]

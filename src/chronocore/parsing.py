@@ -1,0 +1,1576 @@
+"""Model answers -> distributions over the options, and single choices.
+
+What a language model writes is rarely only what it was asked for. This module reads an answer in
+the order of the definitions (section 4, *Parsing*), which spell out "Output parsing and
+normalization" of ChronoCulture, appendix B.1:
+
+1. drop the thinking, normalise the characters;
+2. find the answers: strict JSON, near-JSON, ``label: number`` lines, Markdown tables, a bare list;
+3. match keys to options;
+4. read the values and settle their unit;
+5. clip, divide by the sum, and say why where that is impossible.
+
+A distribution is never padded, cut or guessed: an answer either gives every option one number or
+carries a reason instead. Every step takes time linear in the length of the text, and no text makes
+a function of this module raise.
+
+Examples
+--------
+>>> options = [{"code": 1, "label": "Yes"}, {"code": 2, "label": "No"}]
+>>> parse_distribution('{"1": 40, "2": 60}', options, "stop").probs
+(0.4, 0.6)
+>>> parse_choice("I would choose 2.", options, "stop").choice
+2
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeAlias
+
+from chronocore.tolerance import ATOL
+
+__all__ = [
+    "ParsedChoice",
+    "ParsedDistribution",
+    "normalise_distribution",
+    "parse_choice",
+    "parse_distribution",
+]
+
+#: Sums farther than this from 1 (and 100 times this from 100) are flagged ``sum_off``.
+_SUM_TOLERANCE = 0.02
+
+#: Reasons of an invalid answer; of several that apply the first is reported.
+_REASONS = (
+    "range",
+    "mixed_units",
+    "not_numeric",
+    "not_finite",
+    "duplicate_option",
+    "unknown_option",
+    "length_mismatch",
+    "missing_option",
+    "no_mass",
+    "sum_off",
+)
+
+#: Keys that stand beside a distribution and never name mass.
+_SIDE_KEYS = frozenset({"year", "country", "n", "total", "sum", "confidence"})
+
+_MAX_DEPTH = 64  # containers inside one another; a deeper one is not an answer
+_MAX_LINE = 2_000  # characters; a longer line is prose
+_MAX_NAME = 1_000  # characters of a key that is compared beyond its exact label
+_MAX_KNOWN = 1_000  # names whose option is remembered
+_MAX_NUMBER = 120  # characters of a value with anything but digits in it
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedDistribution:
+    """One model answer read as a distribution.
+
+    Attributes
+    ----------
+    status : str
+        ``ok``, ``recovered``, ``refused``, ``truncated`` or ``invalid``.
+    reason : str or None
+        Why there is no distribution; None with ``ok`` and ``recovered``.
+    probs : tuple of float or None
+        One probability per option, in the order of the options, summing to 1.
+    raw_sum : float or None
+        Sum of the values as given, after clipping negative ones to 0; None unless every option
+        has a finite number.
+    sum_off : bool
+        Whether ``raw_sum`` is farther than 0.02 from 1 and farther than 2 from 100.
+    thinking : str or None
+        The text inside thinking tags, never read as an answer.
+    """
+
+    status: str
+    reason: str | None
+    probs: tuple[float, ...] | None
+    raw_sum: float | None
+    sum_off: bool
+    thinking: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedChoice:
+    """One model answer read as a single option.
+
+    Attributes
+    ----------
+    status : str
+        ``ok``, ``recovered``, ``refused``, ``truncated`` or ``invalid``.
+    reason : str or None
+        Why there is no choice; None with ``ok`` and ``recovered``.
+    choice : int or None
+        The code of the chosen option.
+    thinking : str or None
+        The text inside thinking tags, never read as an answer.
+    """
+
+    status: str
+    reason: str | None
+    choice: int | None
+    thinking: str | None
+
+
+def parse_distribution(
+    text: str | None,
+    options: Sequence[Mapping[str, object]],
+    finish_reason: str | None = None,
+    *,
+    max_sum_error: float | None = None,
+    refusal: bool = False,
+) -> ParsedDistribution:
+    """Read a distribution over `options` from a model's answer.
+
+    Parameters
+    ----------
+    text : str or None
+        What the model wrote; None is the same as nothing.
+    options : sequence of mapping
+        ``code`` (int) and ``label`` (str) of each option, in the order of the scale; other keys
+        are ignored.
+    finish_reason : str, optional
+        Why the model stopped: ``length`` (cut) and ``content_filter`` are told apart, and only
+        an explicit ``stop`` lets a JSON object without its last bracket count.
+    max_sum_error : float, optional
+        The largest error of the sum that is accepted, as a fraction. An answer is rejected with
+        reason ``sum_off`` if its raw sum is farther than ``max_sum_error`` from 1 and farther
+        than ``100 * max_sum_error`` from 100; a sum within 1e-12 of the limit is accepted. By
+        default every sum is accepted and divided out, as published.
+    refusal : bool, optional
+        Whether the endpoint itself flagged the answer as a refusal, which then counts whatever
+        the text.
+
+    Returns
+    -------
+    ParsedDistribution
+
+    Raises
+    ------
+    ValueError
+        If `options` is malformed: empty, a code that is no integer or comes twice, no label.
+
+    Notes
+    -----
+    Definitions, section 4; ChronoCulture, appendix B.1, "Output parsing and normalization".
+
+    Examples
+    --------
+    >>> options = [{"code": 1, "label": "Yes"}, {"code": 2, "label": "No"}]
+    >>> parsed = parse_distribution("{'Yes': '40%', 'No': '59%',}", options, "stop")
+    >>> parsed.status, parsed.raw_sum, parsed.sum_off
+    ('recovered', 99.0, False)
+    >>> parse_distribution('{"1": 40, "2": null}', options, "stop").reason
+    'not_numeric'
+    """
+    table = _option_table(options)
+    thinking, answer = _split_thinking(text or "")
+
+    def without_distribution(status: str, reason: str) -> ParsedDistribution:
+        return ParsedDistribution(status, reason, None, None, False, thinking)
+
+    flagged = _endpoint_refusal(finish_reason, refusal)
+    if flagged is not None:
+        return without_distribution("refused", flagged)
+    answer = _nfkc(answer)
+    found = _last_complete(_answer_forms(answer, table, finish_reason), table)
+    if found is not None:
+        reading = _read_answer(found, table, max_sum_error)
+        if reading.reason is None:
+            status = "ok" if found.strict else "recovered"
+            return ParsedDistribution(
+                status, None, reading.probs, reading.raw_sum, reading.sum_off, thinking
+            )
+    if _declines(answer, table):
+        return without_distribution("refused", "refusal")
+    if found is not None and reading.reason is not None:
+        return ParsedDistribution(
+            "invalid", reading.reason, None, reading.raw_sum, reading.sum_off, thinking
+        )
+    return without_distribution(*_nothing_found(answer, finish_reason))
+
+
+def parse_choice(
+    text: str | None,
+    options: Sequence[Mapping[str, object]],
+    finish_reason: str | None = None,
+    *,
+    refusal: bool = False,
+) -> ParsedChoice:
+    """Read the one option a model chose.
+
+    Understood are a JSON object such as ``{"answer": 2}``, an answer that is nothing but an
+    option (``2``, ``Option 2``, ``2. Label``, the label), and a sentence that says what it
+    chooses (``I would choose 2.``). JSON is ``ok``, anything else ``recovered``.
+
+    Parameters
+    ----------
+    text : str or None
+        What the model wrote; None is the same as nothing.
+    options : sequence of mapping
+        ``code`` (int) and ``label`` (str) of each option; other keys are ignored.
+    finish_reason : str, optional
+        As for :func:`parse_distribution`; after ``length`` only a closed JSON object counts.
+    refusal : bool, optional
+        Whether the endpoint itself flagged the answer as a refusal.
+
+    Returns
+    -------
+    ParsedChoice
+        Two different options in one answer are ``duplicate_option``, an answer off the scale is
+        ``unknown_option``, an interval is ``range`` and no choice at all is ``missing_option``.
+
+    Raises
+    ------
+    ValueError
+        If `options` is malformed.
+
+    Notes
+    -----
+    Definitions, section 4, and section 10 for the modal prompts; statuses and their order are
+    those of :func:`parse_distribution`.
+
+    Examples
+    --------
+    >>> options = [{"code": 1, "label": "Yes"}, {"code": 2, "label": "No"}]
+    >>> parse_choice('{"answer": 2}', options, "stop")
+    ParsedChoice(status='ok', reason=None, choice=2, thinking=None)
+    >>> parse_choice("Either 1 or 2.", options, "stop").choice is None
+    True
+    """
+    table = _option_table(options)
+    thinking, answer = _split_thinking(text or "")
+    flagged = _endpoint_refusal(finish_reason, refusal)
+    if flagged is not None:
+        return ParsedChoice("refused", flagged, None, thinking)
+    answer = _nfkc(answer)
+    found = _find_choice(answer, table, finish_reason)
+    if found is not None and found.code is not None:
+        status = "ok" if found.strict else "recovered"
+        return ParsedChoice(status, None, found.code, thinking)
+    if _declines(answer, table):
+        return ParsedChoice("refused", "refusal", None, thinking)
+    if found is not None:
+        return ParsedChoice("invalid", found.reason, None, thinking)
+    status, reason = _nothing_found(answer, finish_reason)
+    return ParsedChoice(status, reason, None, thinking)
+
+
+def _endpoint_refusal(finish_reason: str | None, refusal: bool) -> str | None:
+    """Return the reason if the endpoint filtered the answer or flagged it as a refusal."""
+    if finish_reason == "content_filter":
+        return "content_filter"
+    return "refusal" if refusal else None
+
+
+def _nothing_found(answer: str, finish_reason: str | None) -> tuple[str, str]:
+    """Return status and reason of a text in which no answer was found."""
+    if finish_reason == "length":
+        return "truncated", "length"
+    return "invalid", "missing_option" if answer.strip() else "empty"
+
+
+# --- 1. Thinking and characters -----------------------------------------------------------------
+
+_THINKING_TAG = re.compile(
+    r"<(?P<close>/?)(?:think|thinking|thought|reasoning)>|\[(?P<bracket>/?)THINK\]", re.IGNORECASE
+)
+
+_DOUBLE_QUOTES = "\u201c\u201d\u201e\u201f\u00ab\u00bb"
+_SINGLE_QUOTES = "\u2018\u2019\u201a\u201b\u2032"
+_STRAIGHT_QUOTES = str.maketrans(
+    dict.fromkeys(_DOUBLE_QUOTES, '"') | dict.fromkeys(_SINGLE_QUOTES, "'")
+)
+_INVISIBLE = str.maketrans(dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff", ""))
+_DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"))
+_EMPHASIS = str.maketrans(dict.fromkeys("*`", ""))
+_SIGNS = str.maketrans({"\u2212": "-", "\u066a": "%"})  # minus, Arabic percent
+
+# Runs of other scripts with the letter before them, so that a mark stays with its letter.
+_NON_ASCII = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]{1,256}")
+
+
+def _split_thinking(text: str) -> tuple[str | None, str]:
+    """Return the thinking, if any, and the text that counts as the answer."""
+    start = 0
+    for tag in _THINKING_TAG.finditer(text):
+        if tag["close"] or tag["bracket"]:
+            start = tag.end()
+    if _THINKING_TAG.search(text, start):  # opened again and never closed: no answer
+        start = len(text)
+    thinking = _THINKING_TAG.sub("", text[:start]).strip()
+    return thinking or None, text[start:]
+
+
+def _nfkc(text: str) -> str:
+    """Return the compatibility form of a text.
+
+    The standard library sorts a run of combining marks in quadratic time, hence the short runs.
+    """
+    if text.isascii():
+        return text
+    return _NON_ASCII.sub(lambda run: unicodedata.normalize("NFKC", run.group()), text)
+
+
+def _fold(text: str) -> str:
+    """Return a label as it is compared: case-folded, spaces collapsed, quotes straightened."""
+    folded = _nfkc(_nfkc(text).casefold())
+    return " ".join(folded.translate(_INVISIBLE).translate(_STRAIGHT_QUOTES).split())
+
+
+def _bare(folded: str) -> str:
+    """Return a folded label without Markdown emphasis and the punctuation around it."""
+    plain = folded.translate(_EMPHASIS).translate(_DASHES)
+    return plain.strip(" \"'()[].,:;!?#") or folded
+
+
+# --- Options ------------------------------------------------------------------------------------
+
+_CODE = r"[+-]?[0-9]{1,18}"
+_CODE_WORD = r"(?:option|code|answer|choice|category|response|value|opt|number)[ _]*[:#]?\s*"
+_ONLY_CODE = re.compile(rf"(?P<code>{_CODE})(?:\.0+)?")
+_WORDED_CODE = re.compile(rf"{_CODE_WORD}(?P<code>{_CODE})(?:\.0+)?")
+_CODE_THEN_LABEL = re.compile(
+    rf"(?:{_CODE_WORD})?[(\[#]*\s*(?P<code>{_CODE})(?:\.0+)?(?![0-9])\s*"
+    r"(?:[-.:=)\]>,|]\s*)*(?P<label>.+)"
+)
+_LABEL_THEN_CODE = re.compile(
+    rf"(?P<label>.+?)\s*(?:[-:=,]\s*)?"
+    rf"(?:[(\[]\s*(?:{_CODE_WORD})?(?P<inside>{_CODE})(?:\.0+)?\s*[)\]]?"
+    rf"|(?:\s-\s|[:=])\s*(?P<after>{_CODE}))"
+)
+
+
+class _Options:
+    """The options of one question and the names they go by."""
+
+    def __init__(self, pairs: tuple[tuple[int, str], ...]) -> None:
+        self.codes = tuple(code for code, _ in pairs)
+        self.labels = tuple(_fold(label) for _, label in pairs)
+        self._by_code = {code: index for index, code in enumerate(self.codes)}
+        self._exact = _unique((label, index) for index, label in enumerate(self.labels))
+        bare = [(_bare(label), index) for index, label in enumerate(self.labels)]
+        self._bare = _unique(bare)
+        self._after_code = _unique(
+            (_bare(match["rest"]), index)
+            for index, (code, label) in enumerate(zip(self.codes, self.labels, strict=True))
+            if (match := re.fullmatch(rf"\+?{code}(?!\d)\W*(?P<rest>[^\W\d].*)", label))
+        )
+        self._known: dict[tuple[str, bool], int | None] = {}
+        self.longest_first = sorted(filter(None, self.labels), key=len, reverse=True)
+        # A label may be the code of another option; then it matters which is meant.
+        self.clash = any(self._code(name) not in (None, index) for name, index in bare)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def find(self, name: str, *, labels_first: bool = False) -> int | None:
+        """Return the position of the option a key names by code, label or both; else None."""
+        if len(name) > _MAX_NAME:
+            return self._exact.get(_fold(name))
+        if len(self._known) > _MAX_KNOWN:
+            self._known.clear()
+        asked = (name, labels_first)
+        if asked not in self._known:
+            self._known[asked] = self._find(name, labels_first)
+        return self._known[asked]
+
+    def _find(self, name: str, labels_first: bool) -> int | None:
+        folded = _fold(name)
+        bare = _bare(folded)
+        if not labels_first and (found := self._code(bare)) is not None:
+            return found
+        if (found := self._label(folded, bare)) is not None:
+            return found
+        if (found := self._code(bare)) is not None:
+            return found
+        if worded := _WORDED_CODE.fullmatch(bare):
+            return self._by_code.get(int(worded["code"]))
+        return self._both(bare)
+
+    def find_all(self, names: Sequence[str], *, labels_first: bool = False) -> int | None:
+        """Return the position of the one option that every name names; else None."""
+        found = {self.find(name, labels_first=labels_first) for name in names}
+        return found.pop() if len(found) == 1 else None
+
+    def _code(self, bare: str) -> int | None:
+        match = _ONLY_CODE.fullmatch(bare)
+        return self._by_code.get(int(match["code"])) if match else None
+
+    def _label(self, folded: str, bare: str) -> int | None:
+        for names, name in ((self._exact, folded), (self._bare, bare), (self._after_code, bare)):
+            if name in names:
+                return names[name]
+        return None
+
+    def _both(self, bare: str) -> int | None:
+        """Return the option named by code and label together, if the two agree."""
+        for pattern in (_CODE_THEN_LABEL, _LABEL_THEN_CODE):
+            if match := pattern.fullmatch(bare):
+                found = self._label(match["label"], _bare(match["label"]))
+                code = next(c for name, c in match.groupdict().items() if name != "label" and c)
+                if found is not None and found == self._by_code.get(int(code)):
+                    return found
+        return None
+
+
+def _unique(names: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return name -> position, without the names that several options share."""
+    found: dict[str, int] = {}
+    shared: set[str] = set()
+    for name, index in names:
+        if found.setdefault(name, index) != index:
+            shared.add(name)
+    return {name: index for name, index in found.items() if name not in shared}
+
+
+def _option_table(options: Sequence[Mapping[str, object]]) -> _Options:
+    """Return the options ready for matching, or raise ``ValueError`` if they are malformed."""
+    pairs: list[tuple[int, str]] = []
+    for position, option in enumerate(options):
+        try:
+            code, label = option["code"], option["label"]
+        except (KeyError, TypeError, IndexError):
+            raise ValueError(f"option {position} needs a 'code' and a 'label'") from None
+        if isinstance(code, bool):
+            raise ValueError(f"option {position}: code {code!r} is not an integer")
+        try:
+            number = operator.index(code)  # type: ignore[arg-type]
+        except TypeError:
+            raise ValueError(f"option {position}: code {code!r} is not an integer") from None
+        if not isinstance(label, str):
+            raise ValueError(f"option {position}: label {label!r} is not a string")
+        pairs.append((number, label))
+    if not pairs:
+        raise ValueError("options must hold at least one option")
+    if len({code for code, _ in pairs}) < len(pairs):
+        raise ValueError("options must not hold a code twice")
+    return _cached_table(tuple(pairs))
+
+
+@lru_cache(maxsize=512)
+def _cached_table(pairs: tuple[tuple[int, str], ...]) -> _Options:
+    return _Options(pairs)
+
+
+# --- 2. Finding answers -------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Container:
+    """A JSON-like object or list, possibly still open.
+
+    ``keys`` stays empty for a list. Texts are kept as written: units and numbers come later.
+    """
+
+    kind: Literal["object", "list"]
+    start: int
+    end: int = -1
+    nested: bool = False
+    keys: list[str] = field(default_factory=list)
+    values: list[_Raw] = field(default_factory=list)
+
+
+_Raw: TypeAlias = "str | _Container"
+
+
+class _Scan(NamedTuple):
+    """The containers of a text, in the order they close, and what was still open at its end."""
+
+    closed: list[_Container]
+    unclosed: _Container | None = None  # the outermost container open at the end of the text
+    after_value: bool = False  # it lacks nothing but its last bracket
+    open_string: _Container | None = None  # the outermost one around a string that never closes
+
+    def limit(self, size: int) -> int:
+        """Return where the text stops being complete if it was cut."""
+        still_open = [c.start for c in (self.unclosed, self.open_string) if c is not None]
+        return min(still_open, default=size)
+
+
+class _Token(NamedTuple):
+    text: str
+    end: int
+
+
+class _Entry(NamedTuple):
+    """One key (by one or more names) and its value."""
+
+    names: tuple[str, ...]
+    value: _Raw
+
+
+class _Answer(NamedTuple):
+    """Something that looks like a distribution; positional if its entries have no names."""
+
+    entries: list[_Entry]
+    positional: bool = False
+    strict: bool = False
+
+
+_SPACE = re.compile(r"\s*+")
+_OPENERS = re.compile(r"[\s{\[]*+")
+
+
+_JSON_OPEN = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
+_JSON_STRING = rf'{_JSON_OPEN}"'
+
+
+class _StrictReader:
+    """The keys and values of JSON as the standard has it."""
+
+    trailing_comma = False
+    quotes = '"'
+    _string = re.compile(_JSON_STRING)
+    opener = re.compile(rf"\{{(?=\s*+(?:\}}|{_JSON_STRING}\s*+:|{_JSON_OPEN}\Z))|\[")
+    _literal = re.compile(
+        r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
+        r"|true\b|false\b|null\b|NaN\b|-?Infinity\b"
+    )
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def key(self, position: int) -> _Token | None:
+        match = self._string.match(self.text, position)
+        return _Token(_unescape(match.group()[1:-1]), match.end()) if match else None
+
+    def value(self, position: int) -> _Token | None:
+        match = self._literal.match(self.text, position)
+        return _Token(match.group(), match.end()) if match else self.key(position)
+
+    def plain_list(self, position: int) -> tuple[list[str], int] | None:
+        del position
+        return None
+
+
+_LOOSE_NUMBER = r"[~≈]?\s*+[+-]?\s*+(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)\s*+%?"
+
+
+class _NearReader:
+    """The keys and values of JSON as models bend it.
+
+    Single, curly or missing quotes, bare keys, percents and words, braces around bare numbers.
+    """
+
+    trailing_comma = True
+    quotes = "\"'"
+    opener = re.compile(r"\{(?!\s*+[{\[])|\[")
+    _bare_key = re.compile(r"[^:{}\[\]\n]++(?=:)")
+    _quoted_number = re.compile(
+        r"""["']\s*+([~≈]?[+-]?(?:[0-9]++(?:[.,][0-9]++)*+|\.[0-9]++)\s*+%?)\s*+["']?"""
+        r"(?=\s*+[,}\]])"
+    )
+    _comma_number = re.compile(r"[~≈]?[+-]?[0-9]++(?:,[0-9]++)++(?:\.[0-9]++)?\s*+%?(?=\s*+[,}])")
+    _bare_value = re.compile(r"""([^,"'{}\[\]\n]++)["']?""")
+    _plain_list = re.compile(
+        rf"""\{{\s*+["']?{_LOOSE_NUMBER}["']?(?:\s*+,\s*+["']?{_LOOSE_NUMBER}["']?)*+\s*+,?\s*+\}}"""
+    )
+    _plain_number = re.compile(_LOOSE_NUMBER)
+
+    def __init__(self, text: str) -> None:
+        self.text = text.translate(_STRAIGHT_QUOTES).translate(
+            _SIGNS
+        )  # one character for one: positions hold
+        self._key_ends = _Marks(r"""["'](?=\s*+:)""", self.text)
+        self._value_ends = _Marks(r"""["'](?=\s*+(?:[,}\]]|\Z))""", self.text)
+        self._breaks = _Marks(r"[{}\n]", self.text)
+
+    def key(self, position: int) -> _Token | None:
+        if self.text[position] in "\"'":
+            end = self._key_ends.after(position)
+            if end < self._breaks.after(position):
+                return _Token(_unescape(self.text[position + 1 : end]), end + 1)
+        match = self._bare_key.match(self.text, position)
+        return _Token(match.group(), match.end()) if match else None
+
+    def value(self, position: int) -> _Token | None:
+        if self.text[position] in "\"'":
+            if match := self._quoted_number.match(self.text, position):
+                return _Token(match[1], match.end())
+            end = self._value_ends.after(position)
+            if end < self._breaks.after(position):
+                return _Token(_unescape(self.text[position + 1 : end]), end + 1)
+            return None
+        if match := self._comma_number.match(self.text, position):
+            return _Token(match.group(), match.end())
+        match = self._bare_value.match(self.text, position)
+        return _Token(match[1].strip(), match.end()) if match else None
+
+    def plain_list(self, position: int) -> tuple[list[str], int] | None:
+        """Return the numbers of ``{0.1, 0.3, 0.6}`` and where it ends."""
+        match = self._plain_list.match(self.text, position)
+        if match is None:
+            return None
+        return self._plain_number.findall(match.group()), match.end()
+
+
+class _Marks:
+    """Positions of a pattern in a text, asked for in ascending order: linear in total."""
+
+    def __init__(self, pattern: str, text: str) -> None:
+        self._positions = [match.start() for match in re.finditer(pattern, text)]
+        self._positions.append(len(text))
+        self._next = 0
+
+    def after(self, position: int) -> int:
+        """Return the first mark after a position, or the length of the text."""
+        while self._next + 1 < len(self._positions) and self._positions[self._next] <= position:
+            self._next += 1
+        return self._positions[self._next]
+
+
+_Reader: TypeAlias = _StrictReader | _NearReader
+
+
+def _unescape(text: str) -> str:
+    """Return the content of a quoted string with its escapes resolved."""
+    if "\\" not in text:
+        return text
+    try:
+        decoded: str = json.loads(f'"{text}"', strict=False)
+    except ValueError:
+        decoded = re.sub(r"\\(.)", r"\1", text)
+    return _nfkc(decoded)
+
+
+class _State(Enum):
+    FIRST = auto()  # just opened
+    ITEM = auto()  # after a comma
+    VALUE = auto()  # after a key and its colon
+    NEXT = auto()  # after a value
+
+
+# An opening quote with no closing one up to the end of the text.
+_OPEN_STRING = re.compile(r"""(["'])(?:(?!\1)[^\\]|\\.)*+\\?\Z""", re.DOTALL)
+
+
+def _scan(reader: _Reader) -> _Scan:
+    """Return the containers of a text, read from left to right once.
+
+    Text between containers is prose. What does not fit abandons every open container, since
+    each of them holds the misfit, and reading goes on from there: nothing is read twice, nothing
+    recurses, and containers closed before the misfit remain.
+    """
+    text, size = reader.text, len(reader.text)
+    closed: list[_Container] = []
+    stack: list[_Container] = []
+    state = _State.FIRST
+    position = 0
+    open_string: _Container | None = None
+    while True:
+        if not stack:
+            opening = reader.opener.search(text, position)
+            if opening is None:
+                return _Scan(closed, open_string=open_string)
+            position = opening.start()
+            numbers = reader.plain_list(position)
+            if numbers is not None:
+                values: list[_Raw] = list(numbers[0])
+                closed.append(_Container("list", position, numbers[1], values=values))
+                position = numbers[1]
+                continue
+            stack.append(_open(text, position))
+            position, state = position + 1, _State.FIRST
+            continue
+        position = _end_of(_SPACE, text, position)
+        if position == size:
+            after_value = len(stack) == 1 and state is _State.NEXT
+            return _Scan(closed, stack[0], after_value, open_string)
+        innermost, character = stack[-1], text[position]
+        if character in "}]":
+            may_close = state in (_State.NEXT, _State.FIRST) or (
+                state is _State.ITEM and reader.trailing_comma
+            )
+            if may_close and character == ("}" if innermost.kind == "object" else "]"):
+                stack.pop()
+                position, state = position + 1, _State.NEXT
+                innermost.end, innermost.nested = position, bool(stack)
+                closed.append(innermost)
+                if stack:
+                    stack[-1].values.append(innermost)
+                continue
+        elif state is _State.NEXT:
+            if character == ",":
+                position, state = position + 1, _State.ITEM
+                continue
+        elif innermost.kind == "object" and state is not _State.VALUE:
+            key = reader.key(position)
+            colon = _end_of(_SPACE, text, key.end) if key else size
+            if key and colon < size and text[colon] == ":":
+                innermost.keys.append(key.text)
+                position, state = colon + 1, _State.VALUE
+                continue
+        elif character in "{[":
+            if len(stack) < _MAX_DEPTH:
+                stack.append(_open(text, position))
+                position, state = position + 1, _State.FIRST
+            else:
+                stack.clear()
+                position = _end_of(_OPENERS, text, position)
+            continue
+        elif value := reader.value(position):
+            innermost.values.append(value.text)
+            position, state = value.end, _State.NEXT
+            continue
+        if open_string is None and character in reader.quotes and _is_open(text, position):
+            open_string = stack[0]
+        stack.clear()
+
+
+def _is_open(text: str, position: int) -> bool:
+    """Return whether the quote at a position has no partner up to the end of the text."""
+    return _OPEN_STRING.match(text, position) is not None
+
+
+def _open(text: str, position: int) -> _Container:
+    return _Container("object" if text[position] == "{" else "list", position)
+
+
+def _end_of(pattern: re.Pattern[str], text: str, position: int) -> int:
+    match = pattern.match(text, position)
+    return match.end() if match else position
+
+
+def _answer_forms(text: str, table: _Options, finish_reason: str | None) -> Iterator[list[_Answer]]:
+    """Yield the answers of each form, the form that counts most first (step 2).
+
+    After ``length`` only what is closed can be complete, and nothing inside an unclosed
+    container is.
+    """
+    cut = finish_reason == "length"
+    strict = _scan(_StrictReader(text))
+    near: _Scan | None = None
+    limit = len(text)
+    if cut:
+        near = _scan(_NearReader(text))
+        limit = min(strict.limit(limit), near.limit(limit))
+    yield _json_answers(strict.closed, table, limit, strict=True)
+    if near is None:
+        near = _scan(_NearReader(text))
+    containers = list(near.closed)
+    if near.unclosed and near.after_value and finish_reason == "stop":
+        containers.append(near.unclosed)
+    yield _json_answers(containers, table, limit, strict=False)
+    outside = _outside_objects(text, near)
+    if not cut:
+        lines = [line for line in outside.splitlines() if len(line) <= _MAX_LINE]
+        yield _line_answers(lines, table)
+        yield _table_answers(lines, table)
+    positional = _list_answers(near.closed, text, table, limit)
+    if not positional and not cut:
+        positional = _number_texts(outside)
+    yield positional
+
+
+def _outside_objects(text: str, scan: _Scan) -> str:
+    """Return the text outside objects, closed or not, so that no number counts twice."""
+    pieces: list[str] = []
+    position = 0
+    for container in scan.closed:
+        if container.kind == "object" and not container.nested and container.start >= position:
+            pieces.append(text[position : container.start])
+            position = container.end
+    end = len(text)
+    if scan.unclosed and scan.unclosed.kind == "object":
+        end = scan.unclosed.start
+    pieces.append(text[position : max(position, end)])
+    return "\n".join(pieces)
+
+
+# JSON and near-JSON
+
+#: Fields of a record that name an option, and fields that only number the record.
+_NAME_FIELDS = frozenset(
+    {"option", "code", "label", "name", "answer", "choice", "category", "response", "key", "text"}
+)
+_ORDINAL_FIELDS = frozenset({"id", "index", "rank"})
+_NUMBER_FIELDS = frozenset(
+    {"percentage", "percent", "pct", "%", "probability", "prob", "share", "proportion", "value"}
+)
+
+
+def _json_answers(
+    containers: Iterable[_Container], table: _Options, limit: int, *, strict: bool
+) -> list[_Answer]:
+    """Return the objects keyed by options and the lists of records among closed containers."""
+    answers: list[_Answer] = []
+    for container in containers:
+        if container.start >= limit:
+            continue
+        if container.kind == "object":
+            entries: list[_Entry] | None = _object_entries(container)
+        else:
+            entries = _record_entries(container, table)
+        if entries:
+            answers.append(_Answer(entries, strict=strict))
+    return answers
+
+
+def _object_entries(container: _Container) -> list[_Entry]:
+    pairs = zip(container.keys, container.values, strict=False)
+    return [_Entry((key,), value) for key, value in pairs]
+
+
+def _record_entries(container: _Container, table: _Options) -> list[_Entry] | None:
+    """Return the entries of a list of objects each naming one option and one number."""
+    entries: list[_Entry] = []
+    for item in container.values:
+        if isinstance(item, str) or item.kind != "object":
+            return None
+        entry = _record_entry(item, table)
+        if entry is None:
+            return None
+        entries.append(entry)
+    return entries
+
+
+def _record_entry(item: _Container, table: _Options) -> _Entry | None:
+    if len(item.keys) == 1:
+        return _Entry((item.keys[0],), item.values[0])
+    names: list[str] = []
+    others: list[tuple[str, str]] = []
+    for key, value in zip(item.keys, item.values, strict=False):
+        name = _field_name(key)
+        if isinstance(value, _Container) or name in _SIDE_KEYS | _ORDINAL_FIELDS:
+            continue
+        if name in _NAME_FIELDS:
+            names.append(value)
+        else:
+            others.append((name, value))
+    if not names:
+        names = [
+            value
+            for _, value in others
+            if _read_value(value).kind is _Kind.TEXT and table.find(value) is not None
+        ]
+    numbers = [value for _, value in others if _read_value(value).kind is not _Kind.TEXT]
+    if not numbers:
+        numbers = [value for name, value in others if name in _NUMBER_FIELDS]
+    if not names or len(numbers) != 1:
+        return None
+    return _Entry(tuple(names), numbers[0])
+
+
+def _field_name(key: str) -> str:
+    return _bare(_fold(key.replace("_", " ")))
+
+
+# Lines
+
+_BULLET = re.compile(r"[\s>#]*+(?:[-*+•‣◦▪·\u2013\u2014]\s++)?")
+_LINE_SEPARATOR = re.compile(r"\s*+(?::|=>|=|->|→|⇒|\t)\s*+|\s++[-\u2013\u2212]\s++|\s*+\u2014\s*+")
+_BLANKS = re.compile(r"[^\S\t]++")
+_MAX_SEPARATORS = 12
+_NO_NUMBER = frozenset(
+    {"n/a", "na", "none", "null", "unknown", "?", "-", "\u2013", "\u2014", "true", "false"}
+    | {"not available", "not applicable"}
+)
+
+
+def _line_answers(lines: Sequence[str], table: _Options) -> list[_Answer]:
+    """Return the answers written as ``label: number`` lines.
+
+    A new answer begins where an option comes again after all of them have been named. Lines that
+    repeat some options of the answer just above, with nothing in between, belong to it.
+    """
+    blocks: list[list[_Entry]] = [[]]
+    named: set[int] = set()
+    apart = True  # something stands between this entry and the one before
+    attached = False  # the current block follows another one directly
+    for line in lines:
+        entry = _line_entry(line, table)
+        if entry is None:
+            apart = True
+            continue
+        index = table.find(entry.names[0])
+        if index is not None:
+            if index in named and len(named) == len(table):
+                blocks.append([])
+                named, attached = set(), not apart
+            named.add(index)
+        blocks[-1].append(entry)
+        apart = False
+    if attached and len(named) < len(table):
+        rest = blocks.pop()
+        blocks[-1].extend(rest)
+    return [_Answer(block) for block in blocks if _is_listing(block, table)]
+
+
+def _is_listing(block: Sequence[_Entry], table: _Options) -> bool:
+    """Return whether lines are more than a stray number after a colon."""
+    return len(block) > 1 or any(table.find(entry.names[0]) is not None for entry in block)
+
+
+def _line_entry(line: str, table: _Options) -> _Entry | None:
+    """Return the key and the value of a line, split where the key names an option if possible."""
+    if "|" in line or not line.strip():
+        return None
+    line = _BLANKS.sub(" ", line.translate(_EMPHASIS))
+    line = line[_end_of(_BULLET, line, 0) :].strip()
+    fallback: _Entry | None = None
+    for tried, separator in enumerate(_LINE_SEPARATOR.finditer(line)):
+        if tried == _MAX_SEPARATORS:
+            break
+        name, value = line[: separator.start()].strip(), line[separator.end() :]
+        if not name or not _is_line_value(value):
+            continue
+        entry = _Entry((name,), value)
+        if table.find(name) is not None:
+            return entry
+        fallback = fallback or entry
+    return fallback
+
+
+def _is_line_value(text: str) -> bool:
+    return _read_value(text).kind is not _Kind.TEXT or _bare_value_text(text) in _NO_NUMBER
+
+
+# Tables
+
+_RULE_CELL = re.compile(r":?-+:?|")
+
+
+def _table_answers(lines: Sequence[str], table: _Options) -> list[_Answer]:
+    """Return the answers written as Markdown tables, one option a row or one a column."""
+    answers: list[_Answer] = []
+    for rows in _tables(lines):
+        entries = _row_entries(rows, table) or _column_entries(rows, table)
+        if entries:
+            answers.append(_Answer(entries))
+    return answers
+
+
+def _tables(lines: Sequence[str]) -> Iterator[list[list[str]]]:
+    """Yield the rows of each run of lines with the same number of cells; rules are dropped."""
+    rows: list[list[str]] = []
+    for line in [*lines, ""]:
+        cells = _cells(line)
+        if rows and len(cells) != len(rows[0]):
+            yield rows
+            rows = []
+        if len(cells) > 1 and not all(_RULE_CELL.fullmatch(cell) for cell in cells):
+            rows.append(cells)
+
+
+def _cells(line: str) -> list[str]:
+    if "|" not in line:
+        return []
+    line = line.translate(_EMPHASIS).strip()
+    return [cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")]
+
+
+def _column_entries(rows: list[list[str]], table: _Options) -> list[_Entry]:
+    """Return one entry a row, if exactly one column behind the first holds only values."""
+    if not any(_is_line_value(cell) for cell in rows[0][1:]):
+        rows = rows[1:]  # the header
+    if not rows:
+        return []
+    width = len(rows[0])
+    values = [j for j in range(1, width) if all(_is_line_value(row[j]) for row in rows)]
+    if len(values) != 1:
+        return []
+    entries: list[_Entry] = []
+    for row in rows:
+        cells = [cell for j, cell in enumerate(row) if j != values[0]]
+        named = tuple(cell for cell in cells if table.find(cell) is not None)
+        entries.append(_Entry(named or tuple(cells[:1]), row[values[0]]))
+    return entries
+
+
+def _row_entries(rows: list[list[str]], table: _Options) -> list[_Entry]:
+    """Return one entry a column, for a header of all options over one row of values."""
+    if len(rows) != 2 or not all(map(_is_line_value, rows[1])):
+        return []
+    if not _is_bijection(map(table.find, rows[0]), table):
+        return []
+    return [_Entry((name,), value) for name, value in zip(*rows, strict=True)]
+
+
+# Bare lists
+
+
+def _list_answers(
+    containers: Iterable[_Container], text: str, table: _Options, limit: int
+) -> list[_Answer]:
+    """Return the lists of numbers that stand by themselves, the only positional form.
+
+    A list that repeats the codes amid other text is the scale, not an answer, unless it sums to
+    1 or 100.
+    """
+    size = len(_unfenced(text))
+    answers: list[_Answer] = []
+    for container in containers:
+        if container.kind != "list" or container.nested or container.start >= limit:
+            continue
+        values = [value for value in container.values if isinstance(value, str)]
+        if len(values) < len(container.values) or not _are_numbers(values):
+            continue
+        alone = size == container.end - container.start
+        if not alone and _is_scale(values, table):
+            continue
+        answers.append(_positional(values))
+    return answers
+
+
+def _number_texts(text: str) -> list[_Answer]:
+    """Return the answer of a text that is nothing but numbers."""
+    body = _unfenced(text)
+    if body.startswith("(") and body.endswith(")"):
+        body = body[1:-1].strip()
+    if len(body) > _MAX_LINE:
+        return []
+    if ";" in body:
+        values = body.split(";")
+    elif len(body.splitlines()) > 1:
+        values = [line for line in body.splitlines() if line.strip()]
+    else:
+        values = re.split(r",\s*|\s+(?!%)", body)
+    values = [value.strip().rstrip(",") for value in values]
+    return [_positional(values)] if _are_numbers(values) else []
+
+
+def _unfenced(text: str) -> str:
+    """Return a text without the lines that open and close code fences."""
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("```"))
+    return "\n".join(lines).strip()
+
+
+def _positional(values: Sequence[str]) -> _Answer:
+    return _Answer([_Entry((), value) for value in values], positional=True)
+
+
+def _are_numbers(values: Sequence[str]) -> bool:
+    """Return whether a list is one of numbers, gaps such as null included."""
+    return (
+        len(values) > 1
+        and all(_is_line_value(value) for value in values)
+        and any(_read_value(value).kind is _Kind.NUMBER for value in values)
+    )
+
+
+def _is_scale(values: Sequence[str], table: _Options) -> bool:
+    numbers = [_read_value(value).number for value in values]
+    return numbers == [float(code) for code in table.codes] and _is_off(
+        _sum(numbers), _SUM_TOLERANCE
+    )
+
+
+# --- 3. Matching keys and choosing the answer ---------------------------------------------------
+
+
+def _matches(answer: _Answer, table: _Options) -> list[int | None]:
+    """Return the position of the option each entry names, or None.
+
+    Codes come before labels, since codes are what is asked for. Where some labels are codes of
+    other options, labels come first if only then every option is named once.
+    """
+    if answer.positional:
+        return list(range(len(answer.entries)))
+    found = [table.find_all(entry.names) for entry in answer.entries]
+    if table.clash and not _is_bijection(found, table):
+        by_label = [table.find_all(entry.names, labels_first=True) for entry in answer.entries]
+        if _is_bijection(by_label, table):
+            return by_label
+    return found
+
+
+def _is_bijection(found: Iterable[int | None], table: _Options) -> bool:
+    named = [index for index in found if index is not None]
+    return len(named) == len(set(named)) == len(table)
+
+
+def _last_complete(forms: Iterable[list[_Answer]], table: _Options) -> _Answer | None:
+    """Return the last answer with every option, of the first form that has one.
+
+    Without any, it is the last that names some options, else the last that gives numbers to
+    something else: these only tell the reason.
+    """
+    partial: _Answer | None = None
+    foreign: _Answer | None = None
+    for answers in forms:
+        for answer in reversed(answers):
+            named = {index for index in _matches(answer, table) if index is not None}
+            if answer.positional:
+                complete = len(answer.entries) == len(table)
+            else:
+                complete = len(named) == len(table)
+            if complete:
+                return answer
+            if named:
+                partial = partial or answer
+            elif any(_unknown_reason(entry) for entry in answer.entries):
+                foreign = foreign or answer
+    return partial or foreign
+
+
+def _unknown_reason(entry: _Entry) -> str | None:
+    """Return what is wrong with an entry that names no option, if it is more than an aside."""
+    if any(_fold(name) in _SIDE_KEYS or _field_name(name) in _SIDE_KEYS for name in entry.names):
+        return None
+    value = _read_value(entry.value)
+    if value.kind is _Kind.NUMBER and abs(value.number) <= ATOL:
+        return None
+    if value.kind is _Kind.INTERVAL:  # of percentages; a period such as 2017-2022 is an aside
+        return "range" if value.number <= 100 else None
+    return None if value.kind is _Kind.TEXT else "unknown_option"
+
+
+# --- 4. Values and units ------------------------------------------------------------------------
+
+
+class _Kind(Enum):
+    NUMBER = auto()
+    INTERVAL = auto()
+    NOT_FINITE = auto()
+    TEXT = auto()
+
+
+class _Value(NamedTuple):
+    """A value as read: its kind, its number (an interval's upper end) and its percent sign."""
+
+    kind: _Kind
+    number: float = math.nan
+    percent: bool = False
+
+
+_PLAIN_NUMBER = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?")
+_ABOUT = (
+    r"(?:[~≈\u223c≃≅]|about|around|approximately|approx\.?|roughly|circa|ca\.?|c\.|almost|nearly)"
+    r"\s*"
+)
+_DIGITS = r"(?:\d[\d.,]*|\.\d+)"
+_PERCENT = r"(?:%|percent|per cent|pct\.?)"
+_AMOUNT = rf"[+-]?{_DIGITS}\s*{_PERCENT}?"
+_TRAILER = r"(?:\s*\([^\d]*\)|\s+of\s[^\d]*)?"
+_NUMBER = re.compile(
+    rf"(?:{_ABOUT})?(?P<before>%\s*)?(?P<number>[+-]?{_DIGITS}(?:e[+-]?\d+)?)"
+    rf"\s*(?P<after>{_PERCENT})?{_TRAILER}"
+)
+_INTERVALS = tuple(
+    re.compile(pattern + _TRAILER)
+    for pattern in (
+        rf"(?:{_ABOUT})?(?:between\s+|from\s+)?{_AMOUNT}\s*"
+        rf"(?:-|\u2013|\u2014|~|\.\.+|\bto\b|\band\b|\bor\b|±|\+/-)\s*{_AMOUNT}",
+        r"(?:<=?|>=?|≤|≥|(?:less|more|fewer|greater) than|under|over|below|above|at (?:least|most)"
+        rf"|up to)\s*{_AMOUNT}",
+        rf"{_AMOUNT}\s*(?:\+|(?:or|and) (?:more|less|above|below|higher|lower|over|under))",
+    )
+)
+_NOT_FINITE = frozenset({"nan", "inf", "infinity", "∞"})
+
+
+def _bare_value_text(text: str) -> str:
+    """Return a value without the quotes, emphasis and final punctuation around it."""
+    plain = text.translate(_SIGNS).translate(_STRAIGHT_QUOTES).casefold()
+    return plain.strip(" \t\r\n\"'`*").rstrip(" \t\r\n\"'`*,;.!")
+
+
+def _read_value(raw: _Raw) -> _Value:
+    """Return a value as a number, an interval, something infinite, or mere text."""
+    if isinstance(raw, _Container):
+        return _Value(_Kind.TEXT)
+    if len(raw) <= _MAX_NUMBER:
+        return _read_text(raw)
+    return _finite(float(raw)) if _PLAIN_NUMBER.fullmatch(raw) else _Value(_Kind.TEXT)
+
+
+@lru_cache(maxsize=4096)
+def _read_text(text: str) -> _Value:
+    if _PLAIN_NUMBER.fullmatch(text):
+        return _finite(float(text))
+    text = _bare_value_text(text)
+    if text.removeprefix("%").removesuffix("%").strip(" +-") in _NOT_FINITE:
+        return _Value(_Kind.NOT_FINITE)
+    if match := _NUMBER.fullmatch(text):
+        number = _separated_number(match["number"])
+        if number is not None:
+            return _finite(number, bool(match["before"] or match["after"]))
+    if any(interval.fullmatch(text) for interval in _INTERVALS):
+        ends = [_separated_number(digits) for digits in re.findall(_DIGITS, text)]
+        return _Value(_Kind.INTERVAL, max((end for end in ends if end is not None), default=0.0))
+    return _Value(_Kind.TEXT)
+
+
+def _finite(number: float, percent: bool = False) -> _Value:
+    if math.isfinite(number):
+        return _Value(_Kind.NUMBER, number, percent)
+    return _Value(_Kind.NOT_FINITE, percent=percent)
+
+
+def _separated_number(text: str) -> float | None:
+    """Return a number with thousands separators or a decimal comma, or None.
+
+    A comma followed by exactly three digits after a non-zero integer part separates thousands;
+    any other single comma is a decimal one.
+    """
+    mantissa, mark, exponent = text.rstrip(".,").partition("e")
+    if "," in mantissa:
+        whole, *groups = mantissa.split(",")
+        last, dot, decimals = groups[-1].partition(".")
+        groups[-1] = last
+        has_integer_part = any(digit not in "0+-" for digit in whole)
+        if "." in whole:
+            # 1.234,5: points separate thousands, and the one comma is decimal
+            if dot or len(groups) > 1 or not re.fullmatch(r"[+-]?\d{1,3}(?:\.\d{3})+", whole):
+                return None
+            mantissa = f"{whole.replace('.', '')}.{last}"
+        elif has_integer_part and all(len(group) == 3 for group in groups):
+            mantissa = f"{whole}{''.join(groups)}{dot}{decimals}"
+        elif len(groups) == 1 and not dot:
+            mantissa = f"{whole}.{last}"
+        else:
+            return None
+    plain = f"{mantissa}{mark}{exponent}"
+    return float(plain) if _PLAIN_NUMBER.fullmatch(plain) else None
+
+
+def _settle_units(values: Sequence[_Value]) -> list[float] | None:
+    """Return numbers in one unit, negative ones clipped to 0, or None if the unit is undecided.
+
+    Signs on all or on no values change nothing. With signs on some, either those values are
+    hundredths or all are percents: the reading counts whose sum comes within 2 % of 1 or 100,
+    the closer one if both do.
+    """
+    plain = [max(0.0, value.number) for value in values]
+    if len({value.percent for value in values}) < 2:
+        return plain
+    hundredths = [
+        number / 100 if value.percent else number
+        for number, value in zip(plain, values, strict=True)
+    ]
+    all_percents = _sum_error(_sum(plain)) < _sum_error(_sum(hundredths)) - ATOL
+    closer = plain if all_percents else hundredths
+    return None if _is_off(_sum(closer), _SUM_TOLERANCE) else closer
+
+
+# --- 5. Sums and reasons ------------------------------------------------------------------------
+
+
+class _Reading(NamedTuple):
+    """A distribution, or the reason why an answer holds none."""
+
+    reason: str | None
+    probs: tuple[float, ...] | None = None
+    raw_sum: float | None = None
+    sum_off: bool = False
+
+
+def _read_answer(answer: _Answer, table: _Options, max_sum_error: float | None) -> _Reading:
+    """Return the distribution of an answer, or the first reason against it."""
+    found = _matches(answer, table)
+    reasons: set[str] = set()
+    positions: list[int] = []
+    values: list[_Value] = []
+    for entry, index in zip(answer.entries, found, strict=True):
+        if index is None:
+            reasons.add(_unknown_reason(entry) or "")
+        else:
+            positions.append(index)
+            values.append(_read_value(entry.value))
+    kinds = {value.kind for value in values}
+    reasons.update(_KIND_REASONS[kind] for kind in kinds if kind in _KIND_REASONS)
+    if answer.positional:
+        if len(values) != len(table):
+            reasons.add("length_mismatch")
+    else:
+        if len(set(positions)) < len(positions):
+            reasons.add("duplicate_option")
+        if len(set(positions)) < len(table):
+            reasons.add("missing_option")
+    numbers = _settle_units([value for value in values if value.kind is _Kind.NUMBER])
+    if numbers is None:
+        reasons.add("mixed_units")
+    first = _first_reason(reasons)
+    if first is not None or numbers is None:
+        return _Reading(first)
+    return _normalise(numbers, positions, max_sum_error)
+
+
+_KIND_REASONS = {
+    _Kind.INTERVAL: "range",
+    _Kind.TEXT: "not_numeric",
+    _Kind.NOT_FINITE: "not_finite",
+}
+
+
+def _first_reason(reasons: Iterable[str]) -> str | None:
+    return min((r for r in reasons if r), key=_REASONS.index, default=None)
+
+
+def _normalise(
+    numbers: Sequence[float], positions: Sequence[int], max_sum_error: float | None
+) -> _Reading:
+    """Return the numbers, one an option, divided by their sum."""
+    raw_sum = _sum(numbers)
+    if not math.isfinite(raw_sum):
+        return _Reading("not_finite")
+    sum_off = _is_off(raw_sum, _SUM_TOLERANCE)
+    if raw_sum <= ATOL:
+        return _Reading("no_mass", None, raw_sum, sum_off)
+    if max_sum_error is not None and _is_off(raw_sum, max_sum_error):
+        return _Reading("sum_off", None, raw_sum, sum_off)
+    probs = [0.0] * len(numbers)
+    for number, position in zip(numbers, positions, strict=True):
+        probs[position] = number / raw_sum
+    return _Reading(None, tuple(probs), raw_sum, sum_off)
+
+
+def normalise_distribution(values: Sequence[float], n_options: int) -> ParsedDistribution:
+    """Check and normalise an answer that came as numbers, one an option, in their order.
+
+    Negative values become 0 and the vector is divided by its sum, as in the last step of
+    :func:`parse_distribution`.
+
+    Parameters
+    ----------
+    values : sequence of float
+        NaN stands for a missing value.
+    n_options : int
+
+    Returns
+    -------
+    ParsedDistribution
+        ``invalid`` with ``length_mismatch``, ``not_finite`` or ``no_mass``, else ``ok``.
+
+    Examples
+    --------
+    >>> normalise_distribution([30, 90], 2).probs
+    (0.25, 0.75)
+    """
+    if len(values) != n_options:
+        reading = _Reading("length_mismatch")
+    elif not all(math.isfinite(value) for value in values):
+        reading = _Reading("not_finite")
+    else:
+        reading = _normalise([max(value, 0.0) for value in values], range(n_options), None)
+    status = "ok" if reading.reason is None else "invalid"
+    return ParsedDistribution(
+        status, reading.reason, reading.probs, reading.raw_sum, reading.sum_off, None
+    )
+
+
+def _sum(numbers: Iterable[float]) -> float:
+    try:
+        return math.fsum(numbers)
+    except OverflowError:
+        return math.inf
+
+
+def _sum_error(total: float) -> float:
+    """Return how far a sum is from 1, or in hundredths from 100, whichever is closer."""
+    return min(abs(total - 1), abs(total - 100) / 100)
+
+
+def _is_off(total: float, tolerance: float) -> bool:
+    return abs(total - 1) > tolerance + ATOL and abs(total - 100) > 100 * tolerance + ATOL
+
+
+# --- Refusals -----------------------------------------------------------------------------------
+
+_REFUSAL_REACH = 2_000  # characters at either end of an answer that are searched
+
+# Written as they are compared: folded, with straight quotes.
+_REFUSALS = re.compile(
+    "|".join(
+        _nfkc(pattern)
+        for pattern in (
+            # English
+            r"\b(?:i'?m|i am|we'?re|we are) (?:(?:very|so|truly|really) )?sorry\b",
+            r"\bsorry,? (?:but )?(?:i|we)\b",
+            r"\b(?:i|we) (?:must )?(?:respectfully )?(?:apologi[sz]e|decline|refuse)\b",
+            r"\b(?:i|we) (?:(?:really|simply|just|also|therefore|personally) )?"
+            r"(?:can ?not|can'?t|won'?t|will not|could not|couldn'?t)\b"
+            r"(?! be (?:\w+ )?(?:certain|sure|precise|exact))",
+            r"\b(?:i'?m|i am|we'?re|we are) (?:unable|not able|not comfortable|not allowed) to\b",
+            r"\bi (?:do not|don'?t) feel comfortable\b",
+            r"\bas an? (?:ai|artificial intelligence|(?:large )?language model)\b[^.!?]{0,200}?"
+            r"\b(?:can ?not|can'?t|unable|not able|do not|don'?t|should not|shouldn'?t)\b",
+            r"\A\W*unable to (?:comply|provide|answer|assist|help|estimate)\b",
+            # Spanish, Portuguese, French, Italian, German, Dutch
+            r"\blo siento\b|\bno puedo\b|\bno me es posible\b|\bno soy capaz\b",
+            r"\b(?:sinto muito|desculpe|lamento)\b|\bnão (?:posso|consigo)\b",
+            r"\bdésolée?\b|\bje ne (?:peux|puis) pas\b|\bje ne suis pas en mesure\b",
+            r"\bmi dispiace\b|\bnon posso\b|\bnon sono in grado\b",
+            r"\btut mir leid\b|\bich kann [^.!?]{0,120}?\b(?:nicht|kein\w*)\b",
+            r"\bhet spijt me\b|\bik kan [^.!?]{0,120}?\b(?:niet|geen)\b",
+            # Polish, Turkish, Russian, Ukrainian
+            r"\b(?:przykro mi|przepraszam)\b|\bnie mogę\b",
+            r"\büzgünüm\b",
+            r"\b(?:извините|простите)\b|\bя не (?:могу|можу)\b|\bвибачте\b",  # noqa: RUF001
+            # Arabic, Hindi, Indonesian, Vietnamese
+            r"عذرًا|عذرا|آسف|لا أستطيع|لا يمكنني",
+            r"क्षमा करें|माफ़ करें|मैं नहीं",
+            r"\bmaaf\b|\bsaya tidak (?:dapat|bisa)\b",
+            r"\bxin lỗi\b|\btôi không thể\b",
+            # Chinese, Japanese, Korean
+            r"抱歉|对不起|對不起|我(?:不能|无法|無法)",
+            r"申し訳|お答えできません|できかねます",
+            r"죄송|답변할 수 없|제공할 수 없",
+        )
+    )
+)
+
+
+def _declines(answer: str, table: _Options) -> bool:
+    """Return whether a model says, in the first person, that it will not answer."""
+    if len(answer) > 2 * _REFUSAL_REACH:
+        answer = f"{answer[:_REFUSAL_REACH]}\n{answer[-_REFUSAL_REACH:]}"
+    folded = _fold(answer)
+    for label in table.labels:  # a label such as "I can't say" is not the model speaking
+        if _REFUSALS.search(label):
+            folded = folded.replace(label, " ")
+    return _REFUSALS.search(folded) is not None
+
+
+# --- Single choices -----------------------------------------------------------------------------
+
+
+class _Choice(NamedTuple):
+    """A chosen code, or the reason why a choice does not count."""
+
+    code: int | None
+    reason: str | None
+    strict: bool
+
+
+_CHOICE_FIELDS = frozenset(
+    {"answer", "choice", "option", "code", "label", "response", "selected", "selection", "mode"}
+    | {"selected option", "chosen option", "final answer", "most common answer", "category"}
+    | {"most common option", "most common", "prediction", "result"}
+)
+_NULLS = frozenset({"", "null", "none", "nan", "n/a"})
+_NOT = r"(?:\bnot|n't|\bnever|\brather than|\binstead of)\s+(?:\w+\s+){0,2}"
+_CHOOSING = re.compile(
+    rf"(?P<denied>{_NOT})?\b(?:"
+    r"(?:choose|chooses|chose|pick|select|selected|chosen|go with|opt for)\b"
+    r"|(?:answer|choice|response|selection|prediction|option)(?:\s+(?:is|would be|will be)\b|\s*:)"
+    r"|option(?=\s+[+-]?\d))[\s:\"'(\[]*"
+)
+_AFTER_LABEL = re.compile(r"[\"')\]]*\s*(?:[.,;:!?()/-]|\Z|(?:as|and|because|for|in|or|since)\b)")
+_STARTS_WITH_CODE = re.compile(
+    r"(?:(?:option|code|number|answer|category)s?[ _#:]*)?(?P<code>[+-]?[0-9]{1,18})"
+    r"(?![0-9%]|[.,][0-9])"
+)
+_ALTERNATIVE = re.compile(r"[\s\"')\]]*(?:\bor\b|\band\b|/|-|\bto\b|,)\s*")
+
+
+def _find_choice(answer: str, table: _Options, finish_reason: str | None) -> _Choice | None:
+    """Return the choice of an answer in the first form that has one; None without any."""
+    cut = finish_reason == "length"
+    forms: tuple[Callable[[], _Choice | None], ...] = (
+        lambda: _json_choice(_StrictReader(answer), table, cut=cut),
+        lambda: _json_choice(_NearReader(answer), table, cut=cut),
+        lambda: None if cut else _whole_choice(answer, table),
+        lambda: None if cut else _told_choice(answer, table),
+    )
+    return next((found for form in forms if (found := form()) is not None), None)
+
+
+def _json_choice(reader: _Reader, table: _Options, *, cut: bool) -> _Choice | None:
+    """Return the choice of the last object that makes one."""
+    scan, answer = _scan(reader), reader.text
+    strict = isinstance(reader, _StrictReader)
+    limit = scan.limit(len(answer)) if cut else len(answer)
+    for container in reversed(scan.closed):
+        if container.kind != "object" or container.start >= limit:
+            continue
+        names = _chosen_names(container, table)
+        if names is not None:
+            return _decide(names, table, strict=strict)
+    return None
+
+
+def _chosen_names(container: _Container, table: _Options) -> list[str] | None:
+    """Return the texts an object chooses with, or None if it is no choice."""
+    fields = zip(container.keys, container.values, strict=False)
+    chosen = [value for key, value in fields if _field_name(key) in _CHOICE_FIELDS]
+    if not chosen and len(container.keys) == 1 and isinstance(container.values[0], str):
+        key, value = container.keys[0], container.values[0]
+        if _read_value(value).kind is _Kind.TEXT and table.find(key) is not None:
+            return [key, value]  # {"2": "No"}
+    names: list[str] = []
+    for raw in chosen:
+        items = [raw] if isinstance(raw, str) else raw.values
+        names += [item for item in items if isinstance(item, str)]
+    return names if chosen else None
+
+
+def _decide(names: Iterable[str], table: _Options, *, strict: bool) -> _Choice:
+    """Return the one option that all names name, or why there is none."""
+    given = [name for name in names if _fold(name) not in _NULLS]
+    found = {table.find(name) for name in given}
+    known = found - {None}
+    if not given:
+        return _Choice(None, "missing_option", strict)
+    if None in found:
+        intervals = any(_read_value(name).kind is _Kind.INTERVAL for name in given)
+        return _Choice(None, "range" if intervals else "unknown_option", strict)
+    if len(known) > 1:
+        return _Choice(None, "duplicate_option", strict)
+    (index,) = known
+    return _Choice(None if index is None else table.codes[index], None, strict)
+
+
+def _whole_choice(answer: str, table: _Options) -> _Choice | None:
+    """Return the choice of a text that is an option and nothing else."""
+    text = _unfenced(answer)
+    if not text or len(text) > _MAX_LINE:
+        return None
+    if table.find(text) is not None:
+        return _decide([text], table, strict=_is_json_scalar(text))
+    value = _read_value(text)
+    if value.kind is _Kind.TEXT:
+        return None
+    return _decide([text], table, strict=False)
+
+
+def _is_json_scalar(text: str) -> bool:
+    value = _StrictReader(text).value(0)
+    return value is not None and value.end == len(text)
+
+
+def _told_choice(answer: str, table: _Options) -> _Choice | None:
+    """Return the choice that sentences such as "I would choose 2" agree on."""
+    folded = _fold(answer).translate(_EMPHASIS).translate(_DASHES)
+    named: set[int] = set()
+    unknown = False
+    for verb in _CHOOSING.finditer(folded):
+        if verb["denied"]:
+            continue
+        position = verb.end()
+        while (mention := _mention(folded, position, table)) is not None:
+            index, position = mention
+            unknown |= index is None
+            named |= {index} if index is not None else set()
+            joined = _ALTERNATIVE.match(folded, position)
+            if joined is None:
+                break
+            position = joined.end()
+    if len(named) > 1:
+        return _Choice(None, "duplicate_option", False)
+    if unknown:
+        return _Choice(None, "unknown_option", False)
+    return _Choice(table.codes[named.pop()], None, False) if named else None
+
+
+def _mention(text: str, position: int, table: _Options) -> tuple[int | None, int] | None:
+    """Return the option named at a position of a folded text and where its name ends."""
+    for label in table.longest_first:
+        end = position + len(label)
+        if text.startswith(label.translate(_DASHES), position) and _AFTER_LABEL.match(text, end):
+            return table.find(label), end
+    code = _STARTS_WITH_CODE.match(text, position)
+    return (table.find(code["code"]), code.end()) if code else None
