@@ -8,16 +8,21 @@ package is imported, change that:
 ``CHRONOCORE_CACHE=0``
     Compile in memory only.
 
-A cached kernel and every helper it calls live in one file: Numba keys its cache by the file of
-the kernel, so that a change to a helper elsewhere would go unnoticed.
+Numba keys its cache by the file of a kernel alone, so that a change to a helper in another file
+would go unnoticed. The cache therefore lies in a folder named by the digest of all kernel
+sources: any change to any of them starts an empty one.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import tempfile
 import threading
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -47,6 +52,32 @@ if hasattr(os, "register_at_fork"):
 _kernels: dict[str, Callable[..., Any]] = {}
 
 
+def _cache_folder() -> str | None:
+    """Return a folder for compiled kernels, or None if none can be written."""
+    here = Path(__file__).resolve().parent
+    digest = hashlib.sha256()
+    for source in sorted(here.glob("*.py")):
+        digest.update(source.read_bytes())
+    name = f"numba-{digest.hexdigest()[:16]}"
+    candidates = [here / "__pycache__" / name]
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        candidates.insert(0, Path(os.environ["NUMBA_CACHE_DIR"]) / name)
+    user = os.environ.get("XDG_CACHE_HOME")
+    with contextlib.suppress(RuntimeError):  # no home folder is known
+        candidates.append((Path(user) if user else Path.home() / ".cache") / "chronocore" / name)
+    for folder in candidates:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return str(folder)
+        except OSError:
+            continue
+    return None
+
+
+_CACHE_FOLDER = _cache_folder() if JIT_ENABLED and _CACHE_ENABLED else None
+
+
 def compiled_kernels() -> dict[str, Callable[..., Any]]:
     """Return the kernels known so far by qualified name (for warm-up and tests)."""
     return dict(_kernels)
@@ -64,11 +95,17 @@ def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
         return interpreted
     # error_model="numpy": x / 0 is inf or NaN, as in NumPy, and loops stay branch-free.
     options = {"nogil": True, "error_model": "numpy", **options}
-    try:
-        return cast(Callable[..., Any], numba.njit(cache=_CACHE_ENABLED, **options)(function))
-    except RuntimeError:
-        # No folder is writable for the cache (read-only install and home): compile in memory.
+    if _CACHE_FOLDER is None:
         return cast(Callable[..., Any], numba.njit(cache=False, **options)(function))
+    # The locator of the cache is chosen while decorating; other users of Numba in this process
+    # keep their own folder.
+    settings = vars(numba.config)
+    before = settings["CACHE_DIR"]
+    settings["CACHE_DIR"] = _CACHE_FOLDER
+    try:
+        return cast(Callable[..., Any], numba.njit(cache=True, **options)(function))
+    finally:
+        settings["CACHE_DIR"] = before
 
 
 def inline(function: F) -> F:
