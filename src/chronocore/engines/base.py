@@ -49,7 +49,8 @@ class Answer:
 
     Exactly one of ``text``, ``probs`` and ``error`` carries the result: ``text`` is still to
     be parsed, ``probs`` is already a distribution over the options in their order, ``error``
-    names why no answer came (``context_length``, ``timeout``, ``endpoint``, ``engine``).
+    names why no answer came (``context_length``, ``timeout``, ``endpoint``, ``engine``). ``seed``
+    is the seed of this one answer, where it differs from the run's.
     ``status`` and ``reason`` are set only by engines that decide them without a text (a
     reference without donors is ``invalid``, ``no_reference``).
     """
@@ -66,6 +67,7 @@ class Answer:
     finish_reason: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import json
 import logging
 import math
 import multiprocessing
+import multiprocessing.spawn
 import multiprocessing.util
 import os
 import queue
@@ -51,6 +52,18 @@ _INSTALL = (
     "`pip uninstall -y torchvision torchaudio torchcodec`."
 )
 _OWN_ARGUMENTS = ("model", "revision", "seed")
+
+#: Engine arguments about devices, memory and scheduling; they are no part of a run's identity.
+_RESOURCE_ARGUMENTS = frozenset(
+    {
+        "block_size", "cpu_offload_gb", "data_parallel_size", "disable_log_stats",
+        "distributed_executor_backend", "download_dir", "enable_chunked_prefill",
+        "enable_prefix_caching", "enforce_eager", "gpu_memory_utilization",
+        "kv_cache_memory_bytes", "load_format", "max_model_len", "max_num_batched_tokens",
+        "max_num_seqs", "max_parallel_loading_workers", "pipeline_parallel_size", "swap_space",
+        "tensor_parallel_size",
+    }
+)  # fmt: skip
 
 
 class VllmEngine:
@@ -133,7 +146,7 @@ class VllmEngine:
         self.settings = RunSettings(
             model=name,
             engine="vllm",
-            engine_version=version,
+            engine_version=_version_with_arguments(version, self._engine_args),
             revision=recorded,
             elicitation=elicitation,
             instruction=instruction,
@@ -199,7 +212,7 @@ class VllmEngine:
                     # Aligned by id: outputs nobody asked for, or a second one, are dropped.
                     owner = open_requests.pop(output.request_id, None)
                     if owner is not None:
-                        yield _answer(owner, output)
+                        yield _answer(owner, output, self._request_seed(owner))
                 if not finished:
                     # vLLM holds nothing more, so what is still open was lost.
                     for request_id in list(open_requests):
@@ -280,14 +293,18 @@ class VllmEngine:
         )
         return str(text)
 
+    def _request_seed(self, request: Request) -> int | None:
+        if self.settings.temperature == 0.0:
+            return None  # nothing is drawn
+        return request_seed(self.settings.seed or 0, request)
+
     def _sampling_params(self, request: Request) -> Any:
         sampling = _import("vllm.sampling_params")
-        greedy = self.settings.temperature == 0.0
         options: dict[str, Any] = {
             "temperature": self.settings.temperature,
             "top_p": self.settings.top_p,
             "max_tokens": self._max_tokens,
-            "seed": None if greedy else request_seed(self.settings.seed or 0, request),
+            "seed": self._request_seed(request),
             # No stop strings: one could occur inside the reasoning.
             "output_kind": sampling.RequestOutputKind.FINAL_ONLY,
         }
@@ -327,7 +344,7 @@ class VllmEngine:
             before = set(multiprocessing.active_children())
             self._log = _new_log()
             try:
-                with _children_write_to(self._log):
+                with _children_write_to(self._log), _children_leave_main_alone():
                     engine = vllm.LLMEngine.from_engine_args(
                         vllm.EngineArgs(**arguments), usage_context=usage
                     )
@@ -410,8 +427,7 @@ class VllmEngine:
         unknown = sorted(set(self._engine_args) - known)
         if unknown:
             raise ConfigurationError(
-                f"vLLM {self.settings.engine_version} has no engine argument "
-                f"{', '.join(map(repr, unknown))}"
+                f"vLLM {_vllm_version()} has no engine argument {', '.join(map(repr, unknown))}"
             )
         arguments: dict[str, Any] = {
             "model": self._source,
@@ -477,11 +493,6 @@ class VllmEngine:
                 size = os.fstat(number).st_size
                 start = max(size - _LOG_TAIL, 0)
                 logged = os.pread(number, _LOG_TAIL, start).decode(errors="replace")
-        if "before the current process has finished its bootstrapping" in logged:
-            return (
-                "the script that starts it is run again by vLLM's process; put its code under "
-                '`if __name__ == "__main__":`'
-            )
         line = _last_error(logged)
         if line:
             return line
@@ -616,6 +627,37 @@ def _file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@contextmanager
+def _children_leave_main_alone() -> Iterator[None]:
+    """Keep spawned processes from importing this process's main script.
+
+    vLLM's processes need nothing of it. Importing it would run an unguarded script again in
+    each of them, and on processors vLLM 0.32 fails to start where the script has loaded Numba:
+    its search for kernels trips over llvmlite's lazily bound library.
+    """
+    original = multiprocessing.spawn.get_preparation_data
+
+    def without_main(name: str) -> dict[str, Any]:
+        data = original(name)
+        return {key: value for key, value in data.items() if not key.startswith("init_main_")}
+
+    vars(multiprocessing.spawn)["get_preparation_data"] = without_main
+    try:
+        yield
+    finally:
+        vars(multiprocessing.spawn)["get_preparation_data"] = original
+
+
+def _version_with_arguments(version: str, engine_args: Mapping[str, object]) -> str:
+    """Return the version with the arguments that can change an answer.
+
+    The same model at another precision is another run; more devices or memory are not.
+    """
+    changing = {k: v for k, v in sorted(engine_args.items()) if k not in _RESOURCE_ARGUMENTS}
+    parts = [f"{name}={value}" for name, value in changing.items()]
+    return "; ".join([version, *parts])
+
+
 def _check_sampling(temperature: float, top_p: float, max_tokens: int, max_in_flight: int) -> None:
     if not (math.isfinite(temperature) and 0.0 <= temperature <= 2.0):
         raise ConfigurationError(f"temperature must lie in [0, 2], not {temperature}")
@@ -634,7 +676,7 @@ def _check_sampling(temperature: float, top_p: float, max_tokens: int, max_in_fl
 # -- what came back -----------------------------------------------------------------------
 
 
-def _answer(request: Request, output: Any) -> Answer:
+def _answer(request: Request, output: Any, seed: int | None) -> Answer:
     prompt_tokens = len(output.prompt_token_ids or ())
     best = output.outputs[0] if output.outputs else None
     # A stopped or cut answer is one; anything else ("abort", "error") is a failure inside.
@@ -647,6 +689,7 @@ def _answer(request: Request, output: Any) -> Answer:
         finish_reason=str(best.finish_reason),
         prompt_tokens=prompt_tokens,
         completion_tokens=len(best.token_ids),
+        seed=seed,
     )
 
 
