@@ -1,0 +1,121 @@
+"""The documentation mentions what exists, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import chronocore as cc
+from chronocore import schema
+from chronocore.config import Rules, ScoreSettings, Source, StudyConfig
+from chronocore.tables import TABLES
+from chronocore_cli.main import cli
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|home|root|tmp|Users|mnt|opt|usr|var)/|[A-Z]:\\")
+
+
+def read(path):
+    return path.read_text(encoding="utf-8")
+
+
+def anchors(text):
+    """Return the anchors of a page's headings, as the site makes them."""
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE):
+        plain = re.sub(r"[^\w\s-]", "", heading.replace("`", "")).strip().lower()
+        found.add(re.sub(r"[-\s]+", "-", plain))
+    return found
+
+
+def page_id(path):
+    return str(path.relative_to(ROOT))
+
+
+def test_there_is_something_to_check():
+    assert len(PAGES) > 15
+    assert {"README.md", "CHANGELOG.md", "CONTRIBUTING.md"} <= {path.name for path in PAGES}
+
+
+@pytest.mark.parametrize("name", sorted(cli.commands))
+def test_every_command_is_in_the_reference_and_used_in_the_docs(name):
+    reference = read(DOCS / "reference" / "cli.md")
+    directive = (
+        "::: mkdocs-click\n    :module: chronocore_cli.main\n"
+        f"    :command: {name}\n    :prog_name: chronocore {name}\n"
+    )
+    assert directive in reference
+    others = [read(path) for path in PAGES if path != DOCS / "reference" / "cli.md"]
+    assert any(f"chronocore {name}" in text for text in others)
+
+
+def test_the_reference_lists_the_commands_in_the_order_of_the_work():
+    listed = re.findall(r":command: (\S+)", read(DOCS / "reference" / "cli.md"))
+    assert listed == list(cli.commands)
+
+
+@pytest.mark.parametrize("name", cc.__all__)
+def test_every_public_name_is_in_the_reference(name):
+    reference = read(DOCS / "reference" / "api.md")
+    thing = getattr(cc, name)
+    if isinstance(thing, type) and issubclass(thing, Exception):
+        assert name in cc.errors.__all__  # all of that module is listed
+        assert "::: chronocore.errors\n" in reference
+    elif name == "__version__":
+        assert "cc.__version__" in reference
+    else:
+        assert re.search(rf"^::: chronocore\.[\w.]+\.{name}$", reference, re.MULTILINE)
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = read(ROOT / "mkdocs.yml")
+    for path in DOCS.rglob("*.md"):
+        assert f"{path.relative_to(DOCS).as_posix()}\n" in navigation
+
+
+def test_every_column_is_described():
+    text = read(DOCS / "reference" / "study-folder.md")
+    for columns in (
+        schema.ITEMS, schema.GOLD, schema.PAIRS, schema.PROMPTS, schema.RUNS, schema.PREDICTIONS,
+        schema.SCORES,
+    ):  # fmt: skip
+        for name in columns.names:
+            assert f"`{name}`" in text, name
+    results = read(DOCS / "how-to" / "read-results.md")
+    for name in [*schema.TABLE.names, *TABLES]:
+        assert f"`{name}`" in results, name
+
+
+def test_every_setting_is_described():
+    text = read(DOCS / "reference" / "study-folder.md")
+    for struct in (Source, Rules, ScoreSettings):
+        for name in struct.__struct_fields__:
+            assert re.search(rf"^(# )?{name} = ", text, re.MULTILINE), name
+    for name in StudyConfig.__struct_fields__:
+        assert re.search(rf"^\[+{name}\]+", text, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("path", PAGES, ids=page_id)
+def test_links_resolve(path):
+    for target in [a or b for a, b in LINK.findall(FENCE.sub("", read(path)))]:
+        if target.startswith(("https://", "mailto:")):
+            continue
+        name, _, anchor = target.partition("#")
+        assert not name.startswith("/"), target
+        page = (path.parent / name).resolve() if name else path
+        assert page.is_file(), target
+        if anchor and page.suffix == ".md":
+            assert anchor in anchors(read(page)), target
+
+
+@pytest.mark.parametrize("path", [*PAGES, ROOT / "mkdocs.yml"], ids=page_id)
+def test_no_machine_path_and_no_plain_http(path):
+    text = read(path)
+    assert "http://" not in text
+    assert not MACHINE_PATH.search(text)
