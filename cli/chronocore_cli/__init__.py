@@ -1,1 +1,3 @@
 """The command line of chronocore: it parses, calls the library and prints."""
+
+__all__: list[str] = []

@@ -49,14 +49,13 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     "--version", is_flag=True, callback=_print_version, expose_value=False, is_eager=True,
     help="Print the version.",
 )  # fmt: skip
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def cli(debug: bool) -> None:
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+def cli() -> None:
     """Measure whether a language model knows how a society's attitudes changed.
 
     Surveys -> gold distributions -> temporal pairs -> prompts -> predictions -> scores ->
     tables -> report. Start with: chronocore quickstart
     """
-    del debug  # read by main()
 
 
 def json_option(function: F) -> F:
@@ -134,9 +133,9 @@ def quickstart(directory: Path, as_json: bool) -> None:
 @click.option("--config", type=STUDY, metavar="FILE", help="Settings as in study.toml.")
 @json_option
 def build(study: Path, preset: str | None, config: Path | None, as_json: bool) -> None:
-    """Make a study: microdata -> items, gold, pairs, prompts.
+    """Make a study from survey microdata.
 
-    Without --preset or --config, STUDY/study.toml is used.
+    Writes items, gold distributions, temporal pairs and prompts. Without --preset or --config, STUDY/study.toml is used.
 
     \b
     Example:
@@ -208,8 +207,9 @@ def _kinds(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]
     "--instruction",
     default="default",
     show_default=True,
-    type=click.Choice(["default", "national", "hundred-adults"]),
+    type=click.Choice(["default", "national", "hundred-adults", "hundred_adults"]),
     help="Wording of the task.",
+    callback=lambda _, __, value: value.replace("-", "_"),
 )
 @click.option(
     "--repeats",
@@ -248,7 +248,9 @@ def predict(
     engine_args: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Let a model answer the prompts; resumes where it stopped.
+    """Let a model answer the prompts.
+
+    Answers are written as they come; the same command goes on where it stopped.
 
     \b
     Examples:
@@ -266,7 +268,7 @@ def predict(
             model,
             name=name,
             kinds=kinds,
-            instruction=instruction.replace("-", "_"),
+            instruction=instruction,
             repeats=repeats,
             structured=structured,
             temperature=temperature,
@@ -293,7 +295,10 @@ def _report_predictions(study: Path, result: PredictResult, as_json: bool) -> No
         lines.append(f"without an answer: {result.missing} prompts")
     if result.unmatched:
         lines.append(f"rows of the file that answer no prompt: {result.unmatched}")
-    if not errors:
+    usable = result.statuses.get("ok", 0) + result.statuses.get("recovered", 0)
+    if not usable:
+        lines.append("no answer is usable: there is nothing to score")
+    elif not errors:
         lines.append(f"next: chronocore score {study}")
     _emit(as_json, _plain(result), lines)
     if errors:
@@ -333,6 +338,11 @@ def _boundaries(
     help="Shift boundaries: default, tighter, looser or three numbers.",
 )
 @click.option("--resamples", type=click.IntRange(min=1), help="Bootstrap resamples.")
+@click.option(
+    "--confidence-level",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Level of the intervals.",
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the intervals.")
 @json_option
 def score(
@@ -341,12 +351,13 @@ def score(
     retain: float | None,
     boundaries: str | tuple[float, ...] | None,
     resamples: int | None,
+    confidence_level: float | None,
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Score all runs and compute the tables, with intervals.
+    """Score all runs and compute the tables.
 
-    Settings that are not given are those of [score] in study.toml.
+    Every cell has its bootstrap interval and its n. Settings that are not given are those of [score] in study.toml.
 
     \b
     Example:
@@ -360,6 +371,7 @@ def score(
         retain=retain,
         boundaries=boundaries,
         resamples=resamples,
+        confidence_level=confidence_level,
         seed=seed,
         progress=_say,
     )
@@ -461,7 +473,7 @@ def doctor(as_json: bool) -> None:
     checks = examine()
     marks = {True: "ok     ", False: "missing"}
     lines = [
-        f"{marks[check.present]}  {check.name:<16} {check.detail}"
+        f"{marks[check.present]}  {check.name:<18} {check.detail}"
         + ("" if check.present else f"; {check.advice}")
         for check in checks
     ]
@@ -489,9 +501,11 @@ def warmup(as_json: bool) -> None:
 
 def main() -> None:
     """Run the command line; every expected error is one line and exit status 1."""
-    debug = "--debug" in sys.argv[1:2]
+    arguments = sys.argv[1:]
+    # Also after the command, where people add it to the line that failed.
+    debug = "--debug" in arguments
     try:
-        cli.main(standalone_mode=False)
+        cli.main([a for a in arguments if a != "--debug"], standalone_mode=False)
     except click.exceptions.Abort:
         _say("stopped; what was answered so far is kept")
         sys.exit(1)

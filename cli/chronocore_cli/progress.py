@@ -18,9 +18,13 @@ def _summary(state: Progress, started: float) -> str:
     counts = ", ".join(f"{count} {status}" for status, count in state.statuses.most_common())
     elapsed = max(time.monotonic() - started, 1e-9)
     rate = state.completion_tokens / elapsed
-    left = (state.total - state.done) * elapsed / max(state.done, 1)
     tokens = f", {rate:.0f} tokens/s" if state.completion_tokens else ""
-    return f"{state.done}/{state.total} ({counts}){tokens}, {left:.0f} s left"
+    left = ""
+    if state.first_answer is not None and state.done > 1:
+        # From the first answer on: the start of an engine says nothing about its speed.
+        pace = (time.monotonic() - state.first_answer) / (state.done - 1)
+        left = f", {(state.total - state.done) * pace:.0f} s left"
+    return f"{state.done}/{state.total} ({counts}){tokens}{left}"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ arrays and nested sequences are accepted. Buffers without nulls are not copied.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +48,15 @@ def _is_arrow(data: object) -> bool:
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
+def _without_index(table: pa.Table) -> pa.Table:
+    """Drop the columns that pandas adds for an index that is not the default one."""
+    named = (table.schema.metadata or {}).get(b"pandas")
+    if named is None:
+        return table
+    index = [column for column in json.loads(named)["index_columns"] if isinstance(column, str)]
+    return table.drop_columns([column for column in index if column in table.column_names])
+
+
 def frame_table(frame: object, name: str) -> pa.Table:
     """Return any Arrow-compatible frame as a pyarrow Table, without copying its buffers."""
     if isinstance(frame, pa.Table):
@@ -54,7 +64,7 @@ def frame_table(frame: object, name: str) -> pa.Table:
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
     if hasattr(frame, "__arrow_c_stream__"):
-        return pa.table(frame)
+        return _without_index(pa.table(frame))
     raise InvalidInputError(
         f"{name} must be an Arrow-compatible frame (pyarrow, polars, pandas, DuckDB), "
         f"not {type(frame).__name__}"
@@ -71,11 +81,11 @@ def column_array(data: object, name: str) -> pa.Array | pa.ChunkedArray:
         try:
             column = pa.chunked_array(data)
         except (pa.ArrowInvalid, TypeError):
-            table = pa.table(data)
+            table = frame_table(data, name)
         else:
             if not pa.types.is_struct(column.type):
                 return column
-            table = pa.table(data)
+            table = frame_table(data, name)
     elif hasattr(data, "__arrow_c_array__"):
         return pa.array(data)
     else:

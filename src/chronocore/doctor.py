@@ -47,6 +47,10 @@ def doctor() -> list[Check]:
             ("pyarrow", "tables and Parquet"),
             ("polars", "joins"),
             ("scipy", "statistics"),
+            ("click", "command line"),
+            ("rich", "terminal tables"),
+            ("msgspec", "settings"),
+            ("filelock", "one writer a run"),
         )
     ]
     recorded = chronocore_data.recorded_predictions().is_file()

@@ -79,7 +79,7 @@ def run_id(settings: RunSettings) -> str:
     --------
     >>> from chronocore.engines.base import RunSettings
     >>> run_id(RunSettings(model="uniform", engine="reference", engine_version="1"))
-    'r1c1d0b8e5b8b3d0d'
+    'raa7108eda4f7c64f'
     """
     columns = asdict(settings)
     columns["temperature"] = _decimal(settings.temperature)

@@ -84,9 +84,10 @@ def _require_two_options(rows: Rows) -> None:
 
 
 def wasserstein(p: Any, q: Any, support: Any = None) -> NDArray[np.float64]:
-    r"""Return the normalised Wasserstein-1 distance between ordered distributions.
+    """Return the normalised Wasserstein-1 distance between ordered distributions.
 
-    .. math:: W(p, q) = \sum_{j<K} |F_p(a_j) - F_q(a_j)| \frac{a_{j+1} - a_j}{a_K - a_1}
+    W(p, q) is the sum over j < K of abs(F_p(a_j) - F_q(a_j)) * (a_{j+1} - a_j), divided by
+    a_K - a_1, with F the cumulative shares.
 
     Parameters
     ----------

@@ -46,12 +46,16 @@ FLUSH_SECONDS = 30.0
 
 @dataclass(slots=True)
 class Progress:
-    """Where a run stands; handed to the progress callback after every answer."""
+    """Where a run stands; handed to the progress callback after every answer.
+
+    ``first_answer`` is the monotonic time of the first answer of this call.
+    """
 
     total: int
     done: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     completion_tokens: int = 0
+    first_answer: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +211,7 @@ def _row(
         "model": settings.model,
         "prompt_id": request.prompt_id,
         "repeat": request.repeat,
-        "seed": settings.seed,
+        "seed": settings.seed if answer.seed is None else answer.seed,
         "text": answer.text,
         "thinking": answer.thinking,
         "finish_reason": answer.finish_reason,
@@ -405,6 +409,8 @@ def _run(
                     key = (request.prompt_id, request.repeat)
                     row = _row(answer, request, identity, settings, attempts.get(key, 0) + 1)
                     writer.add(request.kind, row)
+                    if state.first_answer is None:
+                        state.first_answer = time.monotonic()
                     state.done += 1
                     state.statuses[row["status"]] += 1
                     state.completion_tokens += answer.completion_tokens or 0

@@ -319,7 +319,8 @@ def tables(study: str | Path | Study, names: Sequence[str] | None = None) -> dic
     wanted = list(names) if names else list(TABLES)
     for name in wanted:
         if name not in TABLES:
-            near = difflib.get_close_matches(name, TABLES, n=1)
+            padded = f"t{name.lstrip('tT'):0>2}"
+            near = [padded] if padded in TABLES else difflib.get_close_matches(name, TABLES, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise ConfigurationError(
                 f"there is no table {name!r}; {hint}known tables: {', '.join(TABLES)}"

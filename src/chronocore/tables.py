@@ -543,7 +543,7 @@ def wide(name: str, table: pa.Table) -> WideTable:
             if row["low"] is None
             else f"[{number(row['low'], unit)}, {number(row['high'], unit)}]"
         )
-        mark = "*" if row["n"] < SMALL_N and unit != "pairs" else ""
+        mark = "*" if 0 < row["n"] < SMALL_N and unit != "pairs" else ""
         cell = (number(row["estimate"], unit), interval, f"{row['n']}{mark}")
         grid.setdefault(key, {})[row["measure"]] = cell
     return WideTable(

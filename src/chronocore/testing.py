@@ -4,10 +4,11 @@ Needs the package hypothesis.
 
 Examples
 --------
->>> from hypothesis import given
+>>> from hypothesis import given, settings
 >>> import chronocore as cc
 >>> from chronocore.testing import check_metric_laws, distribution_pairs
->>> @given(distribution_pairs())
+>>> @settings(deadline=None)  # the first call compiles
+... @given(distribution_pairs())
 ... def test_my_distance(pair):
 ...     p, q, support = pair
 ...     check_metric_laws(cc.wasserstein, p, q, support)
