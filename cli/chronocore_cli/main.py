@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -111,7 +112,10 @@ def quickstart(directory: Path, as_json: bool) -> None:
         f"{_shift_line(result.shifts)}",
         f"model: {result.label}",
         "",
-        *(f"{finding.name}  {finding.sentence}\n" for finding in result.findings),
+        *(
+            textwrap.fill(f"{finding.name}  {finding.sentence}", 96) + "\n"
+            for finding in result.findings
+        ),
         f"report: {result.report}",
     ]
     data = {
