@@ -3,6 +3,24 @@
 The kernels check nothing; :mod:`chronocore` validates and shapes what it hands to them.
 """
 
-from chronocore_kernels import distances, distributions, jit, resampling
+from chronocore_kernels import (
+    bitmaps,
+    components,
+    distances,
+    distributions,
+    jit,
+    multinomial,
+    resampling,
+    streams,
+)
 
-__all__ = ["distances", "distributions", "jit", "resampling"]
+__all__ = [
+    "bitmaps",
+    "components",
+    "distances",
+    "distributions",
+    "jit",
+    "multinomial",
+    "resampling",
+    "streams",
+]

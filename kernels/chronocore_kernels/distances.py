@@ -12,12 +12,27 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from chronocore_kernels.jit import kernel
+from chronocore_kernels.jit import inline, kernel
 
-__all__ = ["check_distributions", "check_supports", "direction_cosine", "wasserstein"]
+__all__ = [
+    "check_distributions",
+    "check_supports",
+    "direction_cosine",
+    "wasserstein",
+    "wasserstein_rows",
+]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+@inline
+def _fault(total: float, smallest: float, finite: bool, tolerance: float) -> int:
+    if not finite:
+        return 1
+    if smallest < 0.0:
+        return 2
+    return 0 if abs(total - 1.0) <= tolerance else 3
 
 
 @kernel(parallel=True)
@@ -30,17 +45,13 @@ def check_distributions(
     for i in numba.prange(n):
         row = values[starts[i] : starts[i] + lengths[i]]
         total = 0.0
-        fault = 0
+        smallest = 0.0
         for j in range(row.shape[0]):
-            x = row[j]
-            if not np.isfinite(x):
-                fault = 1
-            elif x < 0.0 and fault == 0:
-                fault = 2
-            total += x
-        if fault == 0 and not abs(total - 1.0) <= tolerance:
-            fault = 3
-        faults[i] = fault
+            total += row[j]
+            smallest = min(smallest, row[j])
+        # A NaN or an infinity anywhere makes the sum NaN or infinite.
+        finite = np.isfinite(total)
+        faults[i] = _fault(total, smallest, finite, tolerance)
     return faults
 
 
@@ -84,26 +95,79 @@ def wasserstein(
         k = lengths[i]
         row_p = p[starts_p[i] : starts_p[i] + k]
         row_q = q[starts_q[i] : starts_q[i] + k]
-        # p and q are summed apart: their difference would cancel differently for W(q, p).
-        cumulative_p = 0.0
-        cumulative_q = 0.0
+        # Swapping p and q negates every step exactly: W is symmetric to the last bit.
+        cumulative = 0.0
         distance = 0.0
         if equal:
             for j in range(k - 1):
-                cumulative_p += row_p[j]
-                cumulative_q += row_q[j]
-                distance += abs(cumulative_p - cumulative_q)
+                cumulative += row_p[j] - row_q[j]
+                distance += abs(cumulative)
             distance /= k - 1
         else:
             row_a = support[starts_support[i] : starts_support[i] + k]
             for j in range(k - 1):
-                cumulative_p += row_p[j]
-                cumulative_q += row_q[j]
-                distance += abs(cumulative_p - cumulative_q) * (row_a[j + 1] - row_a[j])
+                cumulative += row_p[j] - row_q[j]
+                distance += abs(cumulative) * (row_a[j + 1] - row_a[j])
             distance /= row_a[k - 1] - row_a[0]
         # Sums may miss 1 by the accepted tolerance; the distance stays within its bounds.
         out[i] = min(distance, 1.0)
     return out
+
+
+@kernel(parallel=True)
+def wasserstein_rows(
+    p: Floats, q: Floats, gaps: Floats, span: float, tolerance: float
+) -> tuple[Floats, NDArray[np.int8], NDArray[np.int8]]:
+    """Check and compare rows of one K in a single pass over memory.
+
+    Parameters
+    ----------
+    p, q : (n, K) float64, C-contiguous
+    gaps : (K - 1,) float64
+        Distances between neighbouring options.
+    span : float
+        Distance between the outer options.
+    tolerance : float
+        Accepted distance of a sum from 1.
+
+    Returns
+    -------
+    distances : (n,) float64
+    faults_p, faults_q : (n,) int8
+        As in :func:`check_distributions`.
+    """
+    n, k = p.shape
+    out = np.empty(n, dtype=np.float64)
+    faults_p = np.zeros(n, dtype=np.int8)
+    faults_q = np.zeros(n, dtype=np.int8)
+    for i in numba.prange(n):
+        row_p = p[i]
+        row_q = q[i]
+        cumulative = distance = total_p = total_q = smallest = 0.0
+        for j in range(k - 1):
+            a = row_p[j]
+            b = row_q[j]
+            total_p += a
+            total_q += b
+            smallest = min(smallest, min(a, b))
+            cumulative += a - b
+            distance += abs(cumulative) * gaps[j]
+        a = row_p[k - 1]
+        b = row_q[k - 1]
+        total_p += a
+        total_q += b
+        smallest = min(smallest, min(a, b))
+        if not (
+            smallest >= 0.0 and abs(total_p - 1.0) <= tolerance and abs(total_q - 1.0) <= tolerance
+        ):
+            smallest_p = smallest_q = 0.0
+            for j in range(k):
+                smallest_p = min(smallest_p, row_p[j])
+                smallest_q = min(smallest_q, row_q[j])
+            faults_p[i] = _fault(total_p, smallest_p, np.isfinite(total_p), tolerance)
+            faults_q[i] = _fault(total_q, smallest_q, np.isfinite(total_q), tolerance)
+        out[i] = min(distance / span, 1.0)
+    return out, faults_p, faults_q
 
 
 @kernel(parallel=True)

@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 import numba
 import numpy as np
@@ -108,26 +108,42 @@ def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
         settings["CACHE_DIR"] = before
 
 
-def inline(function: F) -> F:
-    """Compile a helper that kernels of the same file call."""
-    return cast(F, _compile(function))
+def _check_flags(fastmath: frozenset[str]) -> None:
+    if fastmath & {"nnan", "ninf", "fast"}:
+        raise ValueError("fast-math flags that ignore NaN or infinity are not allowed in kernels")
 
 
-def kernel(*, parallel: bool = False, fastmath: bool | set[str] = False) -> Callable[[F], F]:
+@overload
+def inline(function: F) -> F: ...
+@overload
+def inline(*, fastmath: frozenset[str]) -> Callable[[F], F]: ...
+def inline(function: F | None = None, *, fastmath: frozenset[str] = frozenset()) -> Any:
+    """Compile a helper that kernels call.
+
+    Parameters
+    ----------
+    fastmath : frozenset of str
+        LLVM fast-math flags, for sums that may be reordered; flags that ignore NaN or infinity
+        are refused.
+    """
+    _check_flags(fastmath)
+    options = {"fastmath": set(fastmath)} if fastmath else {}
+    if function is None:
+        return lambda one: _compile(one, **options)
+    return _compile(function, **options)
+
+
+def kernel(*, parallel: bool = False) -> Callable[[F], F]:
     """Compile a kernel, NumPy arrays in and out.
 
     Parameters
     ----------
     parallel : bool
         The kernel uses ``numba.prange``. Calls from several Python threads then queue up.
-    fastmath : bool or set of str
-        LLVM fast-math flags; ``nnan`` and ``ninf`` would break the NaN rules and are refused.
     """
-    if fastmath is True or (isinstance(fastmath, set) and fastmath & {"nnan", "ninf", "fast"}):
-        raise ValueError("fast-math flags that ignore NaN or infinity are not allowed in kernels")
 
     def decorate(function: F) -> F:
-        compiled = _compile(function, parallel=parallel, fastmath=fastmath)
+        compiled = _compile(function, parallel=parallel)
         entry = compiled
         if parallel and JIT_ENABLED:
 
