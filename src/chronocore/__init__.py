@@ -8,6 +8,7 @@ The data flow, stage by stage: microdata (:mod:`chronocore.sources`) -> gold dis
 """
 
 from chronocore.build import BuildResult, build
+from chronocore.components import VarianceComponents, kendalls_w, variance_components
 from chronocore.config import StudyConfig, load_config, preset_config
 from chronocore.errors import (
     ChronocoreError,
@@ -27,7 +28,9 @@ from chronocore.metrics import (
     shift_class,
     wasserstein,
     weighted_distributions,
+    weighted_distributions_many,
 )
+from chronocore.noise import SamplingNoise, sampling_noise
 from chronocore.parsing import ParsedChoice, ParsedDistribution, parse_choice, parse_distribution
 from chronocore.predict import PredictResult, export_run, predict
 from chronocore.quickstart import QuickstartResult, quickstart
@@ -52,12 +55,14 @@ __all__ = [
     "ParsedDistribution",
     "PredictResult",
     "QuickstartResult",
+    "SamplingNoise",
     "ScoreResult",
     "SourceError",
     "StorageError",
     "Study",
     "StudyConfig",
     "StudyError",
+    "VarianceComponents",
     "WeightedDistributions",
     "__version__",
     "bootstrap",
@@ -65,6 +70,7 @@ __all__ = [
     "direction_cosine",
     "export_run",
     "findings",
+    "kendalls_w",
     "knowledge_filter",
     "load_config",
     "parse_choice",
@@ -73,10 +79,13 @@ __all__ = [
     "preset_config",
     "quickstart",
     "report",
+    "sampling_noise",
     "score",
     "shift_class",
     "tables",
+    "variance_components",
     "warmup",
     "wasserstein",
     "weighted_distributions",
+    "weighted_distributions_many",
 ]

@@ -17,8 +17,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chronocore.errors import InvalidInputError
+from chronocore_kernels import bitmaps
 
-__all__ = ["Rows", "broadcast_rows", "column_array", "frame_table", "rows_of", "scalar_column"]
+__all__ = [
+    "Rows",
+    "broadcast_rows",
+    "byte_column",
+    "column_array",
+    "frame_table",
+    "rows_of",
+    "scalar_column",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,20 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    @property
+    def width(self) -> int:
+        """Number of options if all rows have the same, 0 otherwise."""
+        if not len(self.lengths):
+            return 0
+        first = int(self.lengths[0])
+        return first if bool((self.lengths == first).all()) else 0
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Return rows of one width that follow each other as (N, K), without copying."""
+        width = self.width
+        first = int(self.starts[0])
+        return self.values[first : first + width * len(self)].reshape(-1, width)
 
 
 def _is_arrow(data: object) -> bool:
@@ -130,6 +153,35 @@ def scalar_column(data: object, name: str, dtype: type[np.generic]) -> NDArray[A
         raise InvalidInputError(f"{name} cannot be read as numbers: {error}") from None
 
 
+def byte_column(data: object, missing: int) -> NDArray[np.int8] | None:
+    """Return a column of int8 without translating it; None if it is of another type.
+
+    Without nulls the buffer is not copied; with nulls, ``missing`` stands for them, taken from
+    the validity bitmap in one pass.
+    """
+    if isinstance(data, np.ndarray):
+        return np.ascontiguousarray(data) if data.dtype == np.int8 and data.ndim == 1 else None
+    if not _is_arrow(data):
+        return None
+    column = column_array(data, "codes")
+    if column.type != pa.int8():
+        return None
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    parts = [_byte_chunk(chunk, missing) for chunk in chunks]
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int8)
+
+
+def _byte_chunk(chunk: pa.Array, missing: int) -> NDArray[np.int8]:
+    validity, buffer = chunk.buffers()
+    values = np.frombuffer(buffer, dtype=np.int8)[chunk.offset : chunk.offset + len(chunk)]
+    if validity is None or not chunk.null_count:
+        return values
+    bitmap = np.frombuffer(validity, dtype=np.uint8)
+    return bitmaps.fill_nulls(values, bitmap, chunk.offset, missing)
+
+
 def _dense(array: NDArray[np.float64]) -> Rows:
     k = array.shape[-1]
     n = int(np.prod(array.shape[:-1], dtype=np.int64))
@@ -185,6 +237,23 @@ def _list_column(column: pa.Array | pa.ChunkedArray, name: str) -> Rows:
     )
 
 
+def _wide_frame(data: object, name: str) -> NDArray[np.float64] | None:
+    """Return a frame with one numeric column an option as (N, K); None if it is none."""
+    if isinstance(data, pa.Array | pa.ChunkedArray) or not hasattr(data, "columns"):
+        return None
+    table = frame_table(data, name)
+    if table.num_columns < 2:
+        return None
+    kinds = [field.type for field in table.schema]
+    if not all(pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in kinds):
+        raise InvalidInputError(
+            f"{name} must be one column of lists, or one numeric column an option; it has "
+            f"{', '.join(f'{field.name} ({field.type})' for field in table.schema)}"
+        )
+    columns = [scalar_column(table.column(j), name, np.float64) for j in range(len(kinds))]
+    return np.stack(columns, axis=1)
+
+
 def rows_of(data: object, name: str) -> Rows:
     """Return distributions as :class:`Rows`.
 
@@ -198,7 +267,8 @@ def rows_of(data: object, name: str) -> Rows:
     if isinstance(data, Rows):
         return data
     if _is_arrow(data) and not isinstance(data, np.ndarray):
-        return _list_column(column_array(data, name), name)
+        matrix = _wide_frame(data, name)
+        return _list_column(column_array(data, name), name) if matrix is None else _dense(matrix)
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
         lengths = {len(row) for row in data if isinstance(row, Sequence | np.ndarray)}
         if len(lengths) > 1:

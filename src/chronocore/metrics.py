@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chronocore.arrow import Rows, broadcast_rows, rows_of, scalar_column
+from chronocore.arrow import Rows, broadcast_rows, byte_column, rows_of, scalar_column
 from chronocore.errors import InvalidInputError
 from chronocore.tolerance import ATOL, at_least, at_most
 from chronocore_kernels import distances, distributions
@@ -29,10 +29,17 @@ __all__ = [
     "shift_class",
     "wasserstein",
     "weighted_distributions",
+    "weighted_distributions_many",
 ]
 
 #: The accepted distance of a distribution's sum from 1.
 SUM_TOLERANCE = 1e-6
+
+#: Options a variable may have.
+MAXIMUM_OPTIONS = 127
+
+# Variables whose answers are gathered and counted at a time; bounds memory at 32 bytes a row.
+_CHUNK = 32
 
 #: Shift classes in ascending order.
 SHIFTS: tuple[str, ...] = ("stable", "moderate", "strong", "very_strong")
@@ -47,19 +54,27 @@ BOUNDARIES: Mapping[str, tuple[float, float, float]] = MappingProxyType(
 )
 
 
-def _distributions(data: object, name: str) -> Rows:
-    rows = rows_of(data, name)
-    faults = distances.check_distributions(rows.values, rows.starts, rows.lengths, SUM_TOLERANCE)
+def _refuse(name: str, rows: Rows, faults: NDArray[np.int8]) -> None:
+    """Raise for the first row that is no distribution."""
     bad = np.flatnonzero(faults)
     if bad.size:
         row = int(bad[0])
         values = rows.values[rows.starts[row] : rows.starts[row] + rows.lengths[row]]
         found = {
             1: "has a value that is not finite",
-            2: f"has a negative value ({float(values.min())!r})",
+            2: f"has a negative value ({float(values.min(initial=0.0))!r})",
             3: f"sums to {float(values.sum())!r}, not to 1; divide by the sum first",
         }[int(faults[row])]
         raise InvalidInputError(f"{name}, row {row}: {found}")
+
+
+def _distributions(data: object, name: str) -> Rows:
+    rows = rows_of(data, name)
+    _refuse(
+        name,
+        rows,
+        distances.check_distributions(rows.values, rows.starts, rows.lengths, SUM_TOLERANCE),
+    )
     return rows
 
 
@@ -121,14 +136,17 @@ def wasserstein(p: Any, q: Any, support: Any = None) -> NDArray[np.float64]:
     >>> cc.wasserstein([[0.7, 0.3], [0.2, 0.8]], [0.5, 0.5]).round(6).tolist()
     [0.2, 0.3]
     """
-    named = [("p", _distributions(p, "p")), ("q", _distributions(q, "q"))]
-    if support is None:
+    rows_p, rows_q = rows_of(p, "p"), rows_of(q, "q")
+    rows_support = None if support is None else _supports(support)
+    dense = _dense_distances(rows_p, rows_q, rows_support)
+    if dense is not None:
+        return dense
+    named = [("p", _distributions(rows_p, "p")), ("q", _distributions(rows_q, "q"))]
+    if rows_support is None:
         (rows_p, rows_q), shape = broadcast_rows(*named)
         rows_support = Rows(np.empty(0), rows_p.starts, rows_p.lengths, shape)
     else:
-        (rows_p, rows_q, rows_support), shape = broadcast_rows(
-            *named, ("support", _supports(support))
-        )
+        (rows_p, rows_q, rows_support), shape = broadcast_rows(*named, ("support", rows_support))
     _require_two_options(rows_p)
     result = distances.wasserstein(
         rows_p.values,
@@ -140,6 +158,26 @@ def wasserstein(p: Any, q: Any, support: Any = None) -> NDArray[np.float64]:
         rows_p.lengths,
     )
     return result.reshape(shape)
+
+
+def _dense_distances(p: Rows, q: Rows, support: Rows | None) -> NDArray[np.float64] | None:
+    """Compare rows of one K pairwise in a single pass; None where rows are of another kind."""
+    k = p.width
+    if k < 2 or q.width != k or p.shape != q.shape:
+        return None
+    if support is None:
+        gaps, span = np.ones(k - 1), float(k - 1)
+    elif len(support) == 1 and support.shape == () and support.lengths[0] == k:
+        positions = support.values[support.starts[0] : support.starts[0] + k]
+        gaps, span = np.diff(positions), float(positions[-1] - positions[0])
+    else:
+        return None
+    result, faults_p, faults_q = distances.wasserstein_rows(
+        p.matrix(), q.matrix(), gaps, span, SUM_TOLERANCE
+    )
+    _refuse("p", p, faults_p)
+    _refuse("q", q, faults_q)
+    return result.reshape(p.shape)
 
 
 def direction_cosine(
@@ -215,14 +253,34 @@ class WeightedDistributions:
     n_dropped_weight: NDArray[np.int64]
 
 
-def _positions(codes: NDArray[np.float64], options: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the position of each code among the options, -1 where it is none of them."""
-    order = np.argsort(options)
-    ascending = options[order].astype(np.float64)
-    found = np.searchsorted(ascending, codes)
-    found[found == len(ascending)] = 0
-    match = ascending[found] == codes
-    return np.where(match, order[found], -1)
+def _option_codes(options: ArrayLike, where: str) -> NDArray[np.int64]:
+    codes = np.asarray(options)
+    if codes.ndim != 1 or codes.size == 0:
+        raise InvalidInputError(f"{where} must be a non-empty vector of codes")
+    if not np.issubdtype(codes.dtype, np.integer):
+        raise InvalidInputError(f"{where} must be integer codes")
+    if len(np.unique(codes)) != len(codes):
+        raise InvalidInputError(f"{where} has a code twice: {codes.tolist()}")
+    return codes.astype(np.int64)
+
+
+def _answer_bytes(column: object, options: NDArray[np.int64], name: str) -> tuple[Any, int]:
+    """Return answers as one byte each, and the byte of the first option.
+
+    Consecutive options in a column of int8 need no translation; other codes become positions.
+    """
+    consecutive = bool((np.diff(options) == 1).all())
+    if consecutive and options[0] >= -127 and options[-1] <= 127:
+        answers = byte_column(column, -128)
+        if answers is not None:
+            return answers, int(options[0])
+    low, high = int(options.min()), int(options.max())
+    if high - low >= 2**20:
+        raise InvalidInputError(f"the options of {name} span too wide a range: {low} to {high}")
+    table = np.full(high - low + 1, -1, dtype=np.int8)
+    table[options - low] = np.arange(len(options))
+    codes = scalar_column(column, name, np.float64)
+    return distributions.code_positions(codes, table, low), 0
 
 
 def weighted_distributions(
@@ -265,44 +323,122 @@ def weighted_distributions(
     >>> gold.probs.tolist(), gold.n_valid.tolist(), gold.n_eff.round(3).tolist()
     ([[0.5, 0.5]], [3], [2.667])
     """
-    option_codes = np.asarray(options)
-    if option_codes.ndim != 1 or option_codes.size == 0:
-        raise InvalidInputError("options must be a non-empty vector of codes")
-    if not np.issubdtype(option_codes.dtype, np.integer):
-        raise InvalidInputError("options must be integer codes")
-    option_codes = option_codes.astype(np.int64)
-    if len(np.unique(option_codes)) != len(option_codes):
-        raise InvalidInputError(f"options has a code twice: {option_codes.tolist()}")
-    code_values = scalar_column(codes, "codes", np.float64)
-    group_values = scalar_column(groups, "groups", np.int64)
-    weight_values = (
-        np.empty(0) if weights is None else scalar_column(weights, "weights", np.float64)
-    )
-    for name, column in (("groups", group_values), ("weights", weight_values)):
-        if len(column) != len(code_values) and not (name == "weights" and weights is None):
-            raise InvalidInputError(f"codes has {len(code_values)} rows, {name} {len(column)}")
-    largest = int(group_values.max(initial=-1))
-    if group_values.size and int(group_values.min()) < 0:
+    return weighted_distributions_many([codes], groups, weights, [options], n_groups)[0]
+
+
+def weighted_distributions_many(
+    columns: Sequence[Any],
+    groups: Any,
+    weights: Any,
+    options: Sequence[ArrayLike],
+    n_groups: int | None = None,
+) -> list[WeightedDistributions]:
+    """Return the weighted distributions of many variables of the same respondents.
+
+    One pass over all variables: rows are ordered by group once.
+
+    Parameters
+    ----------
+    columns : sequence of array-like or Arrow columns of shape (n,)
+        Answer codes, one column a variable, as in :func:`weighted_distributions`.
+    groups, weights, n_groups
+        As in :func:`weighted_distributions`; shared by all variables.
+    options : sequence of array-like of int
+        The codes of each variable in the order of its scale, at most 127.
+
+    Returns
+    -------
+    list of WeightedDistributions
+        In the order of ``columns``.
+
+    Notes
+    -----
+    ChronoCulture, section 3.3 and appendix A.2.
+
+    Examples
+    --------
+    >>> import chronocore as cc
+    >>> answers = [[1, 2, 2], [3, 3, 1]]
+    >>> both = cc.weighted_distributions_many(answers, [0, 0, 0], None, [[1, 2], [1, 2, 3]])
+    >>> [one.probs.round(2).tolist() for one in both]
+    [[[0.33, 0.67]], [[0.33, 0.0, 0.67]]]
+    """
+    if len(columns) != len(options):
+        raise InvalidInputError(f"{len(columns)} columns, but options for {len(options)}")
+    names = ["codes"] if len(columns) == 1 else [f"column {j}" for j in range(len(columns))]
+    scales = [
+        _option_codes(scale, "options" if len(columns) == 1 else f"options of {name}")
+        for scale, name in zip(options, names, strict=True)
+    ]
+    for scale, name in zip(scales, names, strict=True):
+        if len(scale) > MAXIMUM_OPTIONS:
+            raise InvalidInputError(
+                f"{name} has {len(scale)} options, at most {MAXIMUM_OPTIONS} are supported"
+            )
+    try:
+        group_values = scalar_column(groups, "groups", np.int64)
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"{error}; groups are integers from 0, for example from "
+            "numpy.unique(labels, return_inverse=True)"
+        ) from None
+    n = len(group_values)
+    if n >= 2**31:
+        raise InvalidInputError(f"at most {2**31 - 1} respondents in one call, not {n}")
+    if n and int(group_values.min()) < 0:
         raise InvalidInputError(f"groups, row {int(np.argmin(group_values))}: negative")
+    largest = int(group_values.max(initial=-1))
     if n_groups is None:
         n_groups = largest + 1
+        if n_groups > 1000 + 10 * len(np.unique(group_values)):
+            raise InvalidInputError(
+                f"groups run up to {largest} and are mostly empty: number them from 0 without "
+                "gaps, for example by numpy.unique(labels, return_inverse=True)"
+            )
     elif largest >= n_groups:
         row = int(np.argmax(group_values))
         raise InvalidInputError(f"groups, row {row}: {largest} is not below n_groups={n_groups}")
-    if weights is not None and not len(weight_values):
-        weight_values = np.empty(0)
-    sums, n_valid, squares, n_dropped = distributions.weighted_counts(
-        _positions(code_values, option_codes),
-        group_values,
-        weight_values,
-        n_groups,
-        len(option_codes),
-    )
-    totals = sums.sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        probs = np.where(totals[:, None] > 0, sums / totals[:, None], np.nan)
-        n_eff = np.where(squares > 0, totals * totals / squares, 0.0)
-    return WeightedDistributions(probs, n_valid, n_eff, n_dropped)
+    usable = np.empty(0)
+    all_usable = True
+    if weights is not None:
+        given = scalar_column(weights, "weights", np.float64)
+        if len(given) != n:
+            raise InvalidInputError(f"groups has {n} rows, weights {len(given)}")
+        good = np.isfinite(given) & (given > 0)
+        all_usable = bool(good.all())
+        usable = given if all_usable else np.where(good, given, 0.0)
+    starts, rows, ordered = distributions.group_order(group_values, n_groups)
+    if not ordered and weights is not None:
+        usable = usable[rows]
+    result: list[WeightedDistributions] = []
+    for first in range(0, len(columns), _CHUNK):
+        part = slice(first, first + _CHUNK)
+        pairs = [
+            _answer_bytes(column, scale, name)
+            for column, scale, name in zip(columns[part], scales[part], names[part], strict=True)
+        ]
+        for (answers, _), name in zip(pairs, names[part], strict=True):
+            if len(answers) != n:
+                raise InvalidInputError(f"{name} has {len(answers)} rows, groups {n}")
+        matrix = pairs[0][0][None] if len(pairs) == 1 else np.stack([a for a, _ in pairs])
+        if not ordered:
+            matrix = distributions.gather_rows(matrix, rows)
+        sums, n_valid, squares, n_dropped = distributions.weighted_counts(
+            matrix,
+            np.array([base for _, base in pairs], dtype=np.int64),
+            np.array([len(scale) for scale in scales[part]], dtype=np.int64),
+            starts,
+            usable,
+            all_usable,
+        )
+        for j, scale in enumerate(scales[part]):
+            own = sums[j, :, : len(scale)]
+            totals = own.sum(axis=1)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                probs = np.where(totals[:, None] > 0, own / totals[:, None], np.nan)
+                n_eff = np.where(squares[j] > 0, totals * totals / squares[j], 0.0)
+            result.append(WeightedDistributions(probs, n_valid[j], n_eff, n_dropped[j]))
+    return result
 
 
 def _boundary_set(boundaries: str | Sequence[float]) -> tuple[float, float, float]:

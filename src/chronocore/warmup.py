@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chronocore.components import variance_components
 from chronocore.inference import bootstrap
 from chronocore.metrics import direction_cosine, wasserstein, weighted_distributions
+from chronocore.noise import sampling_noise
 from chronocore_kernels.jit import compiled_kernels
 
 __all__ = ["WarmupResult", "warmup"]
@@ -30,7 +32,11 @@ def warmup() -> WarmupResult:
     wasserstein(p, q, support=[1, 2])
     direction_cosine(p, q, p, q)
     weighted_distributions([1, 2], [0, 0], [1.0, 1.0], options=[1, 2])
-    values = np.array([0.0, 1.0, 1.0])
-    for statistic in ("mean", "median", "proportion"):
+    values = np.linspace(0.0, 1.0, 9)
+    for statistic in ("mean", "median"):
         bootstrap(values, statistic, n_resamples=2, seed=0)
+        bootstrap(values, statistic, n_resamples=2, seed=0, method="resample")
+    bootstrap([0, 1, 1], "proportion", n_resamples=2, seed=0)
+    sampling_noise([[0.5, 0.5]], repeats=2, seed=0)
+    variance_components(np.ones((2, 2, 2)), np.ones((2, 2, 2)))
     return WarmupResult(len(compiled_kernels()), time.perf_counter() - started)

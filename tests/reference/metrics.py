@@ -74,17 +74,22 @@ def splitmix64(base, n):
 
 
 def resample_indices(base, resample, n):
-    """The indices of one bootstrap resample: Lemire's method, one draw after the other."""
-    mask = (1 << 64) - 1
-    stride = max(64, 2 * n)
-    counter = resample * stride
+    """The rows of one bootstrap resample: Lemire's method, one draw after the other."""
+    mask, low = (1 << 64) - 1, 0xFFFFFFFF
+    golden = 0x9E3779B97F4A7C15
+    half = (n + 1) // 2
+    start = (base + resample * half * golden) & mask
+    words = splitmix64(start, half)
+    key = splitmix64(((start ^ 0xD1B54A32D192ED03) - golden) & mask, 1)[0]
     out = []
-    while len(out) < n:
-        counter += 1
-        word = splitmix64((base + (counter - 1) * 0x9E3779B97F4A7C15) & mask, 1)[0]
-        product = (word >> 32) * n
-        if (product & 0xFFFFFFFF) >= (2**32 - n) % n:
-            out.append(product >> 32)
+    for i in range(n):
+        draw = words[i] & low if i < half else words[i - half] >> 32
+        attempt = 0
+        while (draw * n) & low < (2**32 - n) % n:
+            attempt += 1
+            counter = (key + (i * 64 + attempt - 1) * golden) & mask
+            draw = splitmix64(counter, 1)[0] >> 32
+        out.append((draw * n) >> 32)
     return out
 
 
