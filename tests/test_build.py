@@ -202,7 +202,7 @@ def test_small_cells_and_other_waves_do_not_enter():
         )
     )
     assert [r["wave"] for r in rows] == [4]
-    assert funnel.steps["respondents outside the waves in use"] == 50
+    assert funnel.steps["rows outside the waves in use"] == 50
     assert funnel.steps["cells below 10 valid answers"] == 1
 
 
@@ -272,3 +272,33 @@ def test_ids_are_stable_and_hash_no_float():
             model="m", engine="vllm", engine_version="0.9.2", temperature=-0.0, top_p=1
         )
     )
+
+
+def test_the_wave_decides_what_is_older_even_where_years_run_the_other_way():
+    rows = [("8", 3, 1999, 1.0, 1, 20), ("8", 4, 1999, 2.0, 1, 40), ("8", 4, 1998, 2.0, 1, 30)]
+    source = make_source(rows)
+    gold, _ = gold_table([source], RULES)
+    (pair,) = pairs_table(gold, items_table(list(source.items)), RULES).to_pylist()
+    assert (pair["wave_old"], pair["wave_new"]) == (3, 4)
+    assert (pair["year_old"], pair["year_new"]) == (1999, 1998)
+    assert pair["gold_old"] == [1.0, 0.0, 0.0]
+
+
+def test_the_funnel_is_in_the_order_of_the_rules_and_keeps_zeros(tmp_path):
+    source = make_source([("8", 3, 1998, 1.0, 1, 20)])
+    _, funnel = gold_table([source], RULES)
+    steps = list(funnel.steps)
+    assert steps[:3] == [
+        "rows read", "rows without country, wave or year", "rows outside the waves in use",
+    ]  # fmt: skip
+    assert steps[-1] == "time points"
+    assert funnel.steps["cells where the item was not asked"] == 0
+
+
+def test_pairs_lost_for_lack_of_wave_7_are_counted_apart(tmp_path):
+    config = cc.preset_config("open-sample")
+    rules = type(config.rules)(newest="wave7")
+    result = cc.build(tmp_path / "s", config=cc.StudyConfig(sources=config.sources, rules=rules))
+    assert result.funnel["questions by country with one time point"] == 69
+    assert result.funnel["questions by country without the newest wave"] == 117
+    assert result.funnel["pairs"] == 12

@@ -199,7 +199,7 @@ def test_strata_of_one_keep_none_and_are_listed(study):
     )
     for (survey, count), group in table.group_by("survey", "n_timepoints"):
         assert group["retained"].sum() == len(group) * 3 // 4
-        assert (f"{survey}, {count} time points" in run.empty_strata) == (len(group) == 1)
+        assert (f"{survey}, {count} time points (1 pair)" in run.empty_strata) == (len(group) == 1)
     assert cc.score(study, retain=1.0).runs[0].n_retained == 129
 
 

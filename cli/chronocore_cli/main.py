@@ -135,11 +135,22 @@ def quickstart(directory: Path, as_json: bool) -> None:
 @click.argument("study", type=STUDY)
 @click.option("--preset", metavar="NAME", help="Settings made for a known source: open-sample.")
 @click.option("--config", type=STUDY, metavar="FILE", help="Settings as in study.toml.")
+@click.option(
+    "--min-respondents", type=click.IntRange(min=1), help="Valid answers a time point needs."
+)
 @json_option
-def build(study: Path, preset: str | None, config: Path | None, as_json: bool) -> None:
+def build(
+    study: Path,
+    preset: str | None,
+    config: Path | None,
+    min_respondents: int | None,
+    as_json: bool,
+) -> None:
     """Make a study from survey microdata.
 
-    Writes items, gold distributions, temporal pairs and prompts. Without --preset or --config, STUDY/study.toml is used.
+    Writes items, gold distributions, temporal pairs and prompts. The one source of this
+    release is the open sample: real survey microdata that need no file and have no weights.
+    Without --preset or --config, STUDY/study.toml is used.
 
     \b
     Example:
@@ -147,7 +158,9 @@ def build(study: Path, preset: str | None, config: Path | None, as_json: bool) -
     """
     import chronocore as cc
 
-    result = cc.build(study, preset=preset, config=config, progress=_say)
+    result = cc.build(
+        study, preset=preset, config=config, min_respondents=min_respondents, progress=_say
+    )
     width = max(len(step) for step in result.funnel)
     lines = [
         *(f"  {step:<{width}}  {count:>9,}" for step, count in result.funnel.items()),
@@ -296,7 +309,10 @@ def _report_predictions(study: Path, result: PredictResult, as_json: bool) -> No
         *(f"  {count:>5}  {reason}" for reason, count in result.reasons.items()),
     ]
     if result.missing:
-        lines.append(f"without an answer: {result.missing} prompts")
+        lines.append(
+            f"without an answer: {result.missing} prompts (a pair is scored only with its older, "
+            "its newer and its undated prediction)"
+        )
     if result.unmatched:
         lines.append(f"rows of the file that answer no prompt: {result.unmatched}")
     usable = result.statuses.get("ok", 0) + result.statuses.get("recovered", 0)
@@ -361,7 +377,8 @@ def score(
 ) -> None:
     """Score all runs and compute the tables.
 
-    Every cell has its bootstrap interval and its n. Settings that are not given are those of [score] in study.toml.
+    Every cell has its bootstrap interval and its n. Settings that are not given are those of
+    [score] in study.toml.
 
     \b
     Example:
@@ -379,16 +396,18 @@ def score(
         seed=seed,
         progress=_say,
     )
+    from chronocore.tables import settings_line
+
     lines = []
     for run in result.runs:
         kept = "" if run.engine == "reference" else f", {run.n_retained} retained"
         lines.append(f"{run.label}: {run.n_complete} of {run.n_pairs} pairs complete{kept}")
         if run.empty_strata:
             lines.append(
-                "  strata of one pair, of which the filter keeps none: "
-                + "; ".join(run.empty_strata)
+                "  strata so small that the filter keeps none: " + "; ".join(run.empty_strata)
             )
     lines.extend(f"not scored: {label}: {why}" for label, why in result.skipped.items())
+    lines.append(settings_line(result.settings))
     lines.append(f"tables: {', '.join(result.tables)}")
     lines.append(f"next: chronocore tables {study}, chronocore report {study}")
     _emit(as_json, _plain(result), lines)
@@ -404,19 +423,23 @@ def score(
     default="terminal",
     show_default=True,
 )
+@click.option("--run", "label", metavar="LABEL", help="Only the rows of this run.")
 @json_option
-def tables(study: Path, names: tuple[str, ...], form: str, as_json: bool) -> None:
+def tables(
+    study: Path, names: tuple[str, ...], form: str, label: str | None, as_json: bool
+) -> None:
     """Print result tables, by default all of them.
 
     \b
     Examples:
       chronocore tables my-study t08 t11
       chronocore tables my-study t18 --format latex
+      chronocore tables my-study --run "my model"
     """
     import chronocore as cc
     from chronocore.tables import format_table
 
-    results = cc.tables(study, names)
+    results = cc.tables(study, names, run=label)
     if as_json or form == "json":
         data = {name: table.to_pylist() for name, table in results.items()}
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
@@ -449,17 +472,27 @@ def report(study: Path, output: Path | None, as_json: bool) -> None:
 @cli.command(short_help="Time the kernels beside their peers.")
 @click.option("--only", metavar="CASE", help="Only cases whose name contains this.")
 @click.option("--quick", is_flag=True, help="Smaller inputs and fewer repetitions.")
+@click.option(
+    "--write",
+    "files",
+    multiple=True,
+    type=STUDY,
+    metavar="FILE",
+    help="Put the table between the bench markers of a Markdown file.",
+)
 @json_option
-def bench(only: str | None, quick: bool, as_json: bool) -> None:
+def bench(only: str | None, quick: bool, files: tuple[Path, ...], as_json: bool) -> None:
     """Time the kernels beside their peers in one run; ratios of medians.
 
     \b
     Example:
       chronocore bench --quick
     """
-    from chronocore_bench import run_bench
+    from chronocore_bench import run_bench, write_table
 
     result = run_bench(only=only, quick=quick, progress=_say)
+    for file in files:
+        write_table(result, file)
     _emit(as_json, _plain(result), result.lines())
 
 

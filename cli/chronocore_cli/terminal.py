@@ -7,52 +7,81 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chronocore.tables import SMALL_N, wide
+from chronocore.tables import WideTable, wide
 
 __all__ = ["print_table"]
 
+Line = tuple[list[str], list[tuple[str, str, str]]]
+
 
 def print_table(name: str, table: pa.Table) -> None:
-    """Print a table to stdout: estimates, with interval and n below them in a muted colour."""
+    """Print a table to stdout: estimates, with interval and n below them in a muted colour.
+
+    Each run is a section of its own under its label. A table that is wider than the terminal is
+    split by measure, so that no number is ever cut.
+    """
     console = Console(highlight=False)
     layout = wide(name, table)
-    one_n = all(len({c[2] for c in line if c[2]}) <= 1 for line in layout.cells)
-    intervals = any(cell[1] for line in layout.cells for cell in line)
-    grid = Table(
-        title=f"{name}. {layout.spec.title}", title_justify="left", title_style="bold",
-        caption=layout.spec.note, caption_justify="left",
-    )  # fmt: skip
-    for head in layout.header:
-        grid.add_column(head)
+    console.print(Text(f"{name}. {layout.spec.title}", style="bold"))
+    labelled = bool(layout.header) and layout.header[0] == "run"
+    sections: dict[str, list[Line]] = {}
+    for index, cells in zip(layout.index, layout.cells, strict=True):
+        label, rest = (index[0], index[1:]) if labelled else ("", index)
+        sections.setdefault(label, []).append((rest, cells))
+    header = layout.header[1:] if labelled else layout.header
+    for label, lines in sections.items():
+        if label:
+            console.print(Text(label, style="italic"))
+        for part in _parts(console, layout, header, lines):
+            console.print(part)
+    console.print(Text(layout.caption, style="dim"))
+    console.print()
+
+
+def _parts(
+    console: Console, layout: WideTable, header: list[str], lines: list[Line]
+) -> list[Table]:
+    """Return the section as one table, or as several of fewer measures that fit the terminal."""
+    for size in range(len(layout.measures), 0, -1):
+        starts = range(0, len(layout.measures), size)
+        grids = [_grid(layout, header, lines, range(s, s + size)) for s in starts]
+        # Measured without the terminal's bound, which would squeeze the columns first.
+        unbound = console.options.update(max_width=10_000)
+        widest = max(grid.__rich_measure__(console, unbound).maximum for grid in grids)
+        if widest <= console.width or size == 1:
+            return grids
+    return []
+
+
+def _grid(layout: WideTable, header: list[str], lines: list[Line], measures: range) -> Table:
+    shown = [j for j in measures if j < len(layout.measures)]
+    one_n = all(len({c[2] for c in cells if c[2]}) <= 1 for _, cells in lines)
+    intervals = any(cell[1] for _, cells in lines for cell in cells)
+    grid = Table(show_edge=False, pad_edge=False)
+    for head in header:
+        grid.add_column(head, no_wrap=True)
     show_n = one_n and intervals
     if show_n:
-        grid.add_column("n", justify="right")
-    for head in layout.measures:
-        grid.add_column(head, justify="right")
+        grid.add_column("n", justify="right", no_wrap=True)
+    for j in shown:
+        grid.add_column(layout.measures[j].replace(" (", "\n("), justify="right", no_wrap=True)
     previous: list[str] = []
-    small = False
-    for index, line in zip(layout.index, layout.cells, strict=True):
-        # A label that repeats the line above is left blank, so that blocks stand out.
-        shown = [
+    for index, cells in lines:
+        # A key that repeats the line above is left blank, so that blocks stand out.
+        keys = [
             "" if index[: i + 1] == previous[: i + 1] and i < len(index) - 1 else part
             for i, part in enumerate(index)
         ]
         previous = index
-        small = small or any(cell[2].endswith("*") for cell in line)
-        cells: list[Text] = []
-        for estimate, interval, n in line:
+        texts: list[Text] = []
+        for j in shown:
+            estimate, interval, n = cells[j]
             text = Text(estimate)
-            below = " ".join(
-                part
-                for part in (interval, f"n={n}" if n and intervals and not one_n else "")
-                if part
-            )
-            if below:
-                text.append(f"\n{below}", style="dim")
-            cells.append(text)
-        n = next((cell[2] for cell in line if cell[2]), "")
-        grid.add_row(*map(Text, shown), *([Text(n)] if show_n else []), *cells)
-    if small:
-        grid.caption = f"{layout.spec.note} * fewer than {SMALL_N} pairs."
-    console.print(grid)
-    console.print()
+            count = f"n={n}" if n and intervals and not one_n else ""
+            for below in (interval, count):
+                if below:
+                    text.append(f"\n{below}", style="dim")
+            texts.append(text)
+        n = next((cell[2] for cell in cells if cell[2]), "")
+        grid.add_row(*map(Text, keys), *([Text(n)] if show_n else []), *texts)
+    return grid

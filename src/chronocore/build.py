@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from chronocore.config import StudyConfig, load_config, preset_config
@@ -94,6 +95,7 @@ def build(
     *,
     preset: str | None = None,
     config: str | Path | StudyConfig | None = None,
+    min_respondents: int | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> BuildResult:
     """Build a study from survey microdata.
@@ -106,6 +108,8 @@ def build(
         ``"open-sample"``: real open microdata, no file needed.
     config : path or StudyConfig, optional
         Settings as in ``study.toml``. Without preset and config, the study's own is used.
+    min_respondents : int, optional
+        Replaces ``[rules] min_respondents`` in ``study.toml``.
     progress : callable
         Called with a line of text at each step.
 
@@ -132,6 +136,11 @@ def build(
     target = Study(Path(study))
     _check_folder(target.path)
     settings = _config(target, preset, config)
+    if min_respondents is not None:
+        if min_respondents < 1:
+            raise ConfigurationError(f"min_respondents must be at least 1, not {min_respondents}")
+        rules = msgspec.structs.replace(settings.rules, min_respondents=min_respondents)
+        settings = msgspec.structs.replace(settings, rules=rules)
     sources = _read_sources(settings, progress)
     items = [item for data in sources for item in data.items]
     if not items:
@@ -144,9 +153,11 @@ def build(
     prompts = prompts_table(pairs, items_frame)
     shifts = Counter(pairs["shift"].to_pylist())
     kinds = Counter(prompts["kind"].to_pylist())
-    cells = {(r["survey"], r["variable"], r["country"]) for r in gold.to_pylist()}
-    funnel.steps["questions by country"] = len(cells)
-    funnel.steps["questions by country with one time point"] = len(cells) - len(pairs)
+    points = Counter((r["survey"], r["variable"], r["country"]) for r in gold.to_pylist())
+    single = sum(count == 1 for count in points.values())
+    funnel.steps["questions by country"] = len(points)
+    funnel.steps["questions by country with one time point"] = single
+    funnel.steps["questions by country without the newest wave"] = len(points) - single - len(pairs)
     funnel.steps["pairs"] = len(pairs)
     provenance: dict[str, Any] = {
         "sources": [

@@ -32,6 +32,22 @@ class Funnel:
     notes: list[str] = field(default_factory=list)
 
 
+def _steps(rules: Rules) -> tuple[str, ...]:
+    """Return the steps in the order of the rules, so that a rule that drops nothing shows 0."""
+    return (
+        "rows read",
+        "rows without country, wave or year",
+        "rows outside the waves in use",
+        "answers asked for",
+        "valid answers",
+        "valid answers dropped for their weight",
+        "cells",
+        "cells where the item was not asked",
+        f"cells below {rules.min_respondents} valid answers",
+        "time points",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _TimePoints:
     """The candidate time points of one survey file.
@@ -82,11 +98,11 @@ def _time_points(data: Microdata, rules: Rules, funnel: Funnel) -> _TimePoints:
     has_waves = bool((wave != missing).any())
     key = wave if has_waves and rules.time_point == "wave" else year
     usable = (country >= 0) & (key != missing) & (year != missing)
-    funnel.steps["respondents"] += len(country)
-    funnel.steps["respondents without country, wave or year"] += int((~usable).sum())
+    funnel.steps["rows read"] += len(country)
+    funnel.steps["rows without country, wave or year"] += int((~usable).sum())
     if has_waves:
         outside = usable & ~np.isin(wave, np.asarray(rules.waves, dtype=np.int64))
-        funnel.steps["respondents outside the waves in use"] += int(outside.sum())
+        funnel.steps["rows outside the waves in use"] += int(outside.sum())
         usable &= ~outside
     triples = np.stack([country, key, year], axis=1)[usable]
     fine_rows, fine_index = np.unique(triples, axis=0, return_inverse=True)
@@ -166,7 +182,7 @@ def gold_table(sources: list[Microdata], rules: Rules) -> tuple[pa.Table, Funnel
     -----
     ChronoCulture, sections 3.2 and 3.3, appendix A.2; definitions, section 1.
     """
-    funnel = Funnel()
+    funnel = Funnel(Counter(dict.fromkeys(_steps(rules), 0)))
     rows: list[dict[str, object]] = []
     seen: dict[tuple[str, str], str] = {}
     for data in sources:
@@ -205,6 +221,7 @@ def gold_table(sources: list[Microdata], rules: Rules) -> tuple[pa.Table, Funnel
             f"no time point has {rules.min_respondents} valid answers in the waves "
             f"{rules.waves}; lower [rules] min_respondents or widen waves"
         )
+    funnel.notes.sort()
     unnamed = sorted({str(r["country"]) for r in rows if r["country_name"] is None})
     if unnamed:
         funnel.notes.append(f"countries without a name, kept under their code: {unnamed}")
@@ -236,7 +253,7 @@ def _item_rows(
         kept = weights[inside]
         valid &= np.isfinite(kept) & (kept > 0)
     by_year = np.bincount(points.fine[inside][valid], minlength=len(points.fine_year))
-    funnel.steps["answers"] += len(codes)
+    funnel.steps["answers asked for"] += len(codes)
     funnel.steps["valid answers"] += int(unweighted.n_valid.sum())
     funnel.steps["valid answers dropped for their weight"] += int(cells.n_dropped_weight.sum())
     entering: dict[str, list[int]] = {}

@@ -35,7 +35,7 @@ def mode_of(probs: Sequence[float]) -> tuple[int, bool]:
 
 
 def _newest(points: list[dict[str, Any]], rules: Rules) -> dict[str, Any] | None:
-    """Return the newer end of a pair; ``points`` are sorted by year."""
+    """Return the newer end of a pair; ``points`` are in order of time."""
     if rules.newest == "wave7" and any(point["wave"] is not None for point in points):
         last = [point for point in points if point["wave"] == 7]
         return last[0] if last else None
@@ -70,7 +70,8 @@ def pairs_table(gold: pa.Table, items: pa.Table, rules: Rules) -> pa.Table:
     rows: list[dict[str, Any]] = []
     keys = ("survey", "variable", "country")
     for key, group in groupby(gold.to_pylist(), key=lambda row: tuple(row[k] for k in keys)):
-        points = sorted(group, key=lambda row: int(row["year"]))
+        # By wave where there are waves: a wave may be named by a year before an earlier wave's.
+        points = sorted(group, key=lambda row: (row["wave"] or 0, int(row["year"])))
         newest = _newest(points, rules)
         oldest = points[0]
         if newest is None or newest is oldest:

@@ -186,7 +186,9 @@ def _label(settings: RunSettings, others: list[dict[str, Any]]) -> str:
     return label if label not in taken else f"{label} ({run_id(settings)[:7]})"
 
 
-def _register(study: Study, settings: RunSettings, name: str | None) -> tuple[str, str]:
+def _register(
+    study: Study, settings: RunSettings, name: str | None, carried: str | None
+) -> tuple[str, str]:
     identity = run_id(settings)
     rows = study.runs().to_pylist()
     others = [row for row in rows if row["run_id"] != identity]
@@ -195,7 +197,10 @@ def _register(study: Study, settings: RunSettings, name: str | None) -> tuple[st
         raise ConfigurationError(
             f"another run of this study is called {name!r}; choose another --name"
         )
-    label = name or (present[0]["label"] if present else _label(settings, others))
+    label = name or (present[0]["label"] if present else None)
+    if label is None:
+        taken = {row["label"] for row in others}
+        label = carried if carried and carried not in taken else _label(settings, others)
     if not present or present[0]["label"] != label:
         study.save_run({"run_id": identity, "label": label, **asdict(settings)})
     return identity, label
@@ -384,9 +389,11 @@ def _run(
     if isinstance(engine, FileEngine) and unmatched and unmatched == engine.n_rows:
         raise ConfigurationError(
             f"none of the {unmatched} rows of {engine.path} answers a prompt of {study.path}; "
-            "check survey, variable, country and year against prompts.parquet"
+            "check survey, variable, country (the survey's code, such as 8, not a name) and year "
+            "against prompts.parquet"
         )
-    identity, label = _register(study, settings, name)
+    carried = engine.label if isinstance(engine, FileEngine) else None
+    identity, label = _register(study, settings, name, carried)
     with study.lock(f"run-{identity}", timeout=1.0):
         study.remove_temporaries(identity)
         attempts = study.drop_errors(identity, kinds)
@@ -487,7 +494,12 @@ def export_run(study: str | Path | Study, run: str, path: str | Path) -> int:
     settings = RunSettings(**{k: v for k, v in row.items() if k not in ("run_id", "label")})
     notes = opened.run_notes(row["run_id"])
     table = opened.predictions(row["run_id"])
-    carried = {"run_id": row["run_id"], "settings": asdict(settings), "notes": notes}
+    carried = {
+        "run_id": row["run_id"],
+        "label": row["label"],
+        "settings": asdict(settings),
+        "notes": notes,
+    }
     metadata = {**table.schema.metadata, RUN_METADATA: json.dumps(carried).encode()}
     write_parquet(Path(path), table.replace_schema_metadata(metadata))
     return len(table)

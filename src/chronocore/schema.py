@@ -258,4 +258,6 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
         missing = sorted(set(schema.names) - set(table.column_names))
         extra = sorted(set(table.column_names) - set(schema.names))
         raise KeyError(f"columns missing: {missing}, columns too many: {extra}")
-    return table.select(schema.names).cast(schema)
+    own = {k: v for k, v in (table.schema.metadata or {}).items() if k.startswith(b"chronocore.")}
+    result = table.select(schema.names).cast(schema)
+    return result.replace_schema_metadata({**own, **schema.metadata})

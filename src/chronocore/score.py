@@ -7,15 +7,18 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chronocore.config import ScoreSettings
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.metrics import BOUNDARIES, shift_class
+from chronocore.predict import find_run
 from chronocore.scores import PairPredictions, pair_predictions, score_pairs
 from chronocore.store import Study
 from chronocore.tables import TABLES, Evaluation, all_tables, format_table
@@ -35,7 +38,7 @@ class RunSummary:
     statuses : dict of str to int
         Dated and undated answers by status.
     empty_strata : list of str
-        Strata of one pair, of which the filter keeps none.
+        Strata so small that the filter keeps none of their pairs.
     """
 
     run_id: str
@@ -84,8 +87,11 @@ def _empty_strata(table: pa.Table, n_timepoints: dict[str, int], retain: float) 
     if retain >= 1:
         return []
     strata = Counter((row["survey"], n_timepoints[row["pair_id"]]) for row in _rows(table))
+    share = Fraction(repr(float(retain)))
     return [
-        f"{survey}, {count} time points" for (survey, count), n in sorted(strata.items()) if n == 1
+        f"{survey}, {count} time points ({n} pair{'s' if n > 1 else ''})"
+        for (survey, count), n in sorted(strata.items())
+        if int(share * n) == 0
     ]
 
 
@@ -210,11 +216,12 @@ def score(
         raise StudyError("; ".join(f"{label}: {why}" for label, why in skipped.items()))
     progress("computing tables and intervals")
     evaluations = _evaluations(scored, n_timepoints, settings, chosen)
-    results = all_tables(pairs, evaluations, settings)
+    results = all_tables(pairs, evaluations, settings, chosen)
     for name, table in results.items():
         opened.write(f"tables/{name}.parquet", table)
         opened.write(f"tables/{name}.csv", format_table(name, table, "csv").encode())
         opened.write(f"tables/{name}.md", format_table(name, table, "md").encode())
+    opened.keep_scores(list(scored))
     result = ScoreResult(
         runs=summaries,
         skipped=skipped,
@@ -295,14 +302,21 @@ def load_summary(study: Study) -> ScoreResult:
         ) from error
 
 
-def tables(study: str | Path | Study, names: Sequence[str] | None = None) -> dict[str, pa.Table]:
+def tables(
+    study: str | Path | Study,
+    names: str | Sequence[str] | None = None,
+    *,
+    run: str | None = None,
+) -> dict[str, pa.Table]:
     """Return result tables of a scored study.
 
     Parameters
     ----------
     study : path or Study
-    names : sequence of str, optional
+    names : str or sequence of str, optional
         Names as in :data:`chronocore.tables.TABLES`; by default all.
+    run : str, optional
+        Only the rows of the run with this label or id.
 
     Returns
     -------
@@ -316,7 +330,7 @@ def tables(study: str | Path | Study, names: Sequence[str] | None = None) -> dic
         The study was not scored yet.
     """
     opened = study if isinstance(study, Study) else Study.open(study)
-    wanted = list(names) if names else list(TABLES)
+    wanted = [names] if isinstance(names, str) else list(names or TABLES)
     for name in wanted:
         if name not in TABLES:
             padded = f"t{name.lstrip('tT'):0>2}"
@@ -326,4 +340,10 @@ def tables(study: str | Path | Study, names: Sequence[str] | None = None) -> dic
                 f"there is no table {name!r}; {hint}known tables: {', '.join(TABLES)}"
             )
     load_summary(opened)
-    return {name: opened.table(name) for name in wanted}
+    results = {name: opened.table(name) for name in wanted}
+    if run is None:
+        return results
+    identity = find_run(opened, run)["run_id"]
+    return {
+        name: table.filter(pc.equal(table["run_id"], identity)) for name, table in results.items()
+    }

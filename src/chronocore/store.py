@@ -147,6 +147,9 @@ class Study:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def __repr__(self) -> str:
+        return f"Study({str(self.path)!r})"
+
     # -- paths ---------------------------------------------------------------------------------
 
     @property
@@ -416,6 +419,15 @@ class Study:
     def scores(self, run_id: str) -> pa.Table:
         """Return a run's scores."""
         return read_parquet(self.score_path(run_id), schema.SCORES)
+
+    def keep_scores(self, run_ids: Sequence[str]) -> None:
+        """Remove the scores of every other run: what is there belongs to the tables."""
+        kept = {f"run={run_id}" for run_id in run_ids}
+        for folder in (self.path / "scores").glob("run=*"):
+            if folder.name not in kept:
+                with contextlib.suppress(OSError):
+                    (folder / "scores.parquet").unlink(missing_ok=True)
+                    folder.rmdir()
 
     def table(self, name: str) -> pa.Table:
         """Return a result table."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -22,8 +23,8 @@ from chronocore import schema
 from chronocore.config import ScoreSettings
 from chronocore.errors import ConfigurationError
 from chronocore.identity import derived_seed
-from chronocore.inference import bootstrap
-from chronocore.metrics import SHIFTS
+from chronocore.inference import bootstrap, class_shares
+from chronocore.metrics import BOUNDARIES, SHIFTS
 from chronocore.tolerance import above, at_most, below
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "TableSpec",
     "all_tables",
     "format_table",
+    "settings_line",
     "wide",
 ]
 
@@ -105,11 +107,10 @@ class _Cells:
             }
         )
 
-    def _seed(self, evaluation: Evaluation, prediction: str, group: str, item: str | None) -> int:
-        # A cell's stream depends on what the cell is, never on which other cells exist.
-        return derived_seed(
-            self.settings.seed, self.name, evaluation.run_id, prediction, group, item or ""
-        )
+    def _seed(self, evaluation: Evaluation, group: str, item: str | None) -> int:
+        # A cell's stream depends on what the cell is, never on which other cells exist. All
+        # predictions for the same pairs share it: equal rows get equal intervals.
+        return derived_seed(self.settings.seed, self.name, evaluation.run_id, group, item or "")
 
     def statistic(
         self,
@@ -130,7 +131,7 @@ class _Cells:
             statistic,
             n_resamples=self.settings.resamples,
             confidence_level=self.settings.confidence_level,
-            seed=self._seed(evaluation, prediction, group, item),
+            seed=self._seed(evaluation, group, item),
         )
         low, high = result.confidence_interval
         self.add(
@@ -155,11 +156,21 @@ class _Cells:
         values: Sequence[str],
     ) -> None:
         """Add the percentage of each category; all categories share the resamples."""
-        for category in categories:
-            hits = np.array([value == category for value in values], dtype=np.float64)
-            self.statistic(
-                evaluation, prediction, group, item, category, "%", hits, "proportion", 100.0
-            )
+        names = list(categories)
+        codes = [names.index(value) for value in values]
+        result = class_shares(
+            codes,
+            len(names),
+            n_resamples=self.settings.resamples,
+            confidence_level=self.settings.confidence_level,
+            seed=self._seed(evaluation, group, item),
+        )
+        low, high = result.confidence_interval
+        for j, name in enumerate(names):
+            self.add(
+                evaluation, prediction, group, item, name, "%",
+                result.estimate[j] * 100, (low[j] * 100, high[j] * 100), len(codes),
+            )  # fmt: skip
 
     def table(self) -> pa.Table:
         return pa.Table.from_pylist(self.rows, schema=schema.TABLE)
@@ -214,17 +225,15 @@ def _accuracy(cells: _Cells, _: list[dict[str, Any]], evaluations: list[Evaluati
 
 
 def _own(evaluation: Evaluation) -> Iterable[tuple[str, list[dict[str, Any]]]]:
-    """Return the predictions that name a year; the undated one has no change to evaluate."""
-    return ((p, rows) for p, rows in evaluation.scores.items() if p not in _STATIC)
-
-
-_STATIC = ("uniform", "undated_both")
+    """Return the predictions that can change with the year."""
+    static = ("uniform", "undated_both")
+    return ((p, rows) for p, rows in evaluation.scores.items() if p not in static)
 
 
 def _alignment(cells: _Cells, _: list[dict[str, Any]], evaluations: list[Evaluation]) -> None:
     categories = ("separated", "older_aligned", "newer_aligned", "reversed", "tied")
     for evaluation in evaluations:
-        for prediction, rows in _own(evaluation):
+        for prediction, rows in evaluation.scores.items():
             for group, members in _by_shift(rows, SHIFTED, "all_shifted"):
                 values = [row["alignment"] for row in members]
                 cells.shares(evaluation, prediction, group, None, categories, values)
@@ -269,7 +278,9 @@ def _stability(cells: _Cells, _: list[dict[str, Any]], evaluations: list[Evaluat
 def _default_year(cells: _Cells, _: list[dict[str, Any]], evaluations: list[Evaluation]) -> None:
     places = ("oldest", "intermediate", "newest")
     for evaluation in evaluations:
-        for prediction, rows in _own(evaluation):
+        for prediction, rows in evaluation.scores.items():
+            if prediction == "undated_both":
+                continue  # its undated prediction is the model's own
             counts = [evaluation.n_timepoints[row["pair_id"]] for row in rows]
             credits = {place: np.zeros(len(rows)) for place in places}
             for index, row in enumerate(rows):
@@ -434,8 +445,37 @@ TABLES: Mapping[str, TableSpec] = {
 }  # fmt: skip
 
 
+#: Key of the Parquet metadata under which a table carries the settings it was made with.
+SETTINGS_METADATA = b"chronocore.settings"
+
+
+def settings_line(settings: Mapping[str, Any]) -> str:
+    """Return the settings of tables in one sentence.
+
+    Examples
+    --------
+    >>> settings_line(
+    ...     {"tau": 0.1, "retain": 0.75, "boundaries": "default", "resamples": 1000,
+    ...      "confidence_level": 0.95, "seed": 0}
+    ... )
+    'Tolerance 0.1; 75% of pairs retained; shift boundaries 0.03, 0.1, 0.2; 95% bootstrap \
+intervals from 1,000 resamples, seed 0.'
+    """
+    boundaries = settings["boundaries"]
+    values = BOUNDARIES[boundaries] if isinstance(boundaries, str) else boundaries
+    return (
+        f"Tolerance {settings['tau']:g}; {settings['retain'] * 100:g}% of pairs retained; "
+        f"shift boundaries {', '.join(f'{value:g}' for value in values)}; "
+        f"{settings['confidence_level'] * 100:g}% bootstrap intervals from "
+        f"{settings['resamples']:,} resamples, seed {settings['seed']}."
+    )
+
+
 def all_tables(
-    pairs: pa.Table, evaluations: list[Evaluation], settings: ScoreSettings
+    pairs: pa.Table,
+    evaluations: list[Evaluation],
+    settings: ScoreSettings,
+    boundaries: str | Sequence[float] = "default",
 ) -> dict[str, pa.Table]:
     """Compute every table.
 
@@ -446,6 +486,8 @@ def all_tables(
     evaluations : list of Evaluation
     settings : ScoreSettings
         Number of resamples, confidence level and seed of the intervals.
+    boundaries : str or three floats
+        Shift boundaries in force; like ``settings``, kept in the metadata of each table.
 
     Returns
     -------
@@ -453,11 +495,14 @@ def all_tables(
         Schema :data:`chronocore.schema.TABLE`, by name.
     """
     pair_rows = pairs.select(["survey", "shift"]).to_pylist()
+    used = {**msgspec.to_builtins(settings), "boundaries": msgspec.to_builtins(boundaries)}
     tables: dict[str, pa.Table] = {}
     for name, spec in TABLES.items():
         cells = _Cells(name, settings)
         spec.build(cells, pair_rows, evaluations)
-        tables[name] = cells.table()
+        table = cells.table()
+        metadata = {**table.schema.metadata, SETTINGS_METADATA: json.dumps(used).encode()}
+        tables[name] = table.replace_schema_metadata(metadata)
     return tables
 
 
@@ -506,6 +551,7 @@ class WideTable:
     """A table as a person reads it: one row a group, one column a measure.
 
     ``cells`` hold (estimate, interval, n) as text; the interval is empty where there is none.
+    ``caption`` says how to read the table and with which settings it was made.
     """
 
     spec: TableSpec
@@ -513,6 +559,22 @@ class WideTable:
     index: list[list[str]]
     measures: list[str]
     cells: list[list[tuple[str, str, str]]]
+    caption: str
+
+
+def _caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> str:
+    parts = [spec.note]
+    intervals = [row for row in rows if row["low"] is not None]
+    if any(0 < row["n"] < SMALL_N for row in intervals):
+        parts.append(f"* fewer than {SMALL_N} pairs.")
+    if any(row["low"] == row["high"] and row["unit"] == "%" for row in intervals):
+        parts.append(
+            "An interval without width: all pairs of the cell agree, which resampling cannot vary."
+        )
+    used = (table.schema.metadata or {}).get(SETTINGS_METADATA)
+    if used is not None and intervals:
+        parts.append(settings_line(json.loads(used)))
+    return " ".join(parts)
 
 
 def wide(name: str, table: pa.Table) -> WideTable:
@@ -526,6 +588,8 @@ def wide(name: str, table: pa.Table) -> WideTable:
     ]
     if {row["prediction"] for row in rows} <= {"model", None}:
         dimensions = [d for d in dimensions if d != "prediction"]
+    if len({row["group"] for row in rows}) == 1:
+        dimensions = [d for d in dimensions if d != "group"]
     heads = {"label": "run", "prediction": "prediction", "group": spec.group, "item": "naming"}
     if name == "t16":
         heads["item"] = "share"
@@ -552,6 +616,7 @@ def wide(name: str, table: pa.Table) -> WideTable:
         index=[[words(part) for part in key] for key in grid],
         measures=list(measures.values()),
         cells=[[line.get(m, ("–", "", "")) for m in measures] for line in grid.values()],
+        caption=_caption(spec, table, rows),
     )
 
 
@@ -598,9 +663,7 @@ def format_table(name: str, table: pa.Table, form: str) -> str:
         raise ConfigurationError(f"unknown format {form!r}; known: {', '.join(FORMATS)}")
     layout = wide(name, table)
     header, lines = _flat(layout)
-    note = layout.spec.note
-    if any(cell[2].endswith("*") for line in layout.cells for cell in line):
-        note += f" * fewer than {SMALL_N} pairs."
+    note = layout.caption
     if form == "md":
 
         def escape(text: str) -> str:

@@ -46,6 +46,11 @@ def parse_model_spec(spec: str) -> ModelSpec:
     >>> parse_model_spec("reference:uniform")
     ('reference', 'uniform')
     """
+    if not isinstance(spec, str):
+        raise ConfigurationError(
+            f"model must be text such as 'file:mine.parquet', not {type(spec).__name__}; "
+            "write a frame to Parquet first"
+        )
     engine, separator, model = spec.partition(":")
     usage = "use vllm:MODEL, reference:uniform|persistence|pooled or file:PARQUET"
     if not separator:

@@ -48,10 +48,12 @@ class FileEngine:
             raise ConfigurationError(f"there is no file {path}") from None
         except (OSError, pa.ArrowException) as error:
             raise ConfigurationError(
-                f"{path} is no readable Parquet file ({str(error).splitlines()[0]})"
+                f"{path} is no readable Parquet file; write your predictions with to_parquet "
+                f"(pandas) or write_parquet (polars) ({str(error).splitlines()[0]})"
             ) from None
         self.path = path
         self.notes = {"file": path.name}
+        self.label: str | None = None
         self.settings = RunSettings(
             model=path.stem,
             engine="file",
@@ -91,6 +93,7 @@ class FileEngine:
             settings = msgspec.convert(data["settings"], RunSettings)
             notes = msgspec.convert(data["notes"], dict[str, str])
             genuine = data["run_id"] == run_id(settings)
+            self.label = msgspec.convert(data.get("label"), str | None)
         except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
             raise ConfigurationError(
                 f"{self.path}: the run it carries cannot be read ({error}); export it again"
@@ -121,8 +124,10 @@ class FileEngine:
                 country = str(int(country)) if isinstance(country, float) else str(country)
                 key = (str(row["survey"]).lower(), str(row["variable"]), country, year, repeat)
             if key in rows:
+                shown = key[0] if self._by_id else dict(zip(_LOCATION, key, strict=False))
                 raise InvalidInputError(
-                    f"{self.path}, row {number}: {key} is there twice; keep one row a prompt"
+                    f"{self.path}, row {number}: {shown} (repeat {repeat}) is there twice; "
+                    "keep one row a prompt"
                 )
             rows[key] = row
         return rows
@@ -132,9 +137,7 @@ class FileEngine:
             return self._rows.get((request.prompt_id, request.repeat))
         if request.kind == "modal":
             return None
-        return self._rows.get(
-            (request.survey, request.variable, request.country, request.year, request.repeat)
-        )
+        return self._rows.get(self._location(request))
 
     @property
     def n_rows(self) -> int:
@@ -142,9 +145,18 @@ class FileEngine:
         return len(self._rows)
 
     def unmatched(self, requests: Sequence[Request]) -> int:
-        """Return how many rows of the file answer none of the requests."""
-        used = sum(self._row(request) is not None for request in requests)
-        return len(self._rows) - used
+        """Return how many rows of the file answer none of the prompts, whatever their repeat."""
+        prompts = {
+            key[:-1]
+            for request in requests
+            for key in ((request.prompt_id, 0), self._location(request))
+        }
+        return sum(key[:-1] not in prompts for key in self._rows)
+
+    @staticmethod
+    def _location(request: Request) -> tuple[Any, ...]:
+        where = (request.survey, request.variable, request.country, request.year)
+        return (*where, request.repeat)
 
     def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Yield an answer for each request that the file has a row for."""
