@@ -104,6 +104,7 @@ def quickstart(directory: Path, as_json: bool) -> None:
       chronocore quickstart my-first-study
     """
     from chronocore.quickstart import quickstart as run
+    from chronocore.report import LEGEND
 
     result = run(directory, progress=_say)
     lines = [
@@ -116,6 +117,7 @@ def quickstart(directory: Path, as_json: bool) -> None:
             textwrap.fill(f"{finding.name}  {finding.sentence}", 96) + "\n"
             for finding in result.findings
         ),
+        LEGEND,
         f"report: {result.report}",
     ]
     data = {

@@ -29,7 +29,7 @@ class QuickstartResult:
     shifts : dict of str to int
         Pairs by shift class.
     findings : list of Finding
-        The three headline findings in words.
+        The answer and the three headline findings in words.
     report : Path
     seconds : float
     """

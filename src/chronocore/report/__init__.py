@@ -6,11 +6,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from chronocore.errors import MissingDependencyError
-from chronocore.report.findings import Finding, findings
+from chronocore.report.findings import LEGEND, Finding, findings
 from chronocore.report.results import load_results
 from chronocore.store import Study, write_atomic
 
-__all__ = ["Finding", "findings", "report"]
+__all__ = ["LEGEND", "Finding", "findings", "report"]
 
 _NEEDED = ("altair", "vl_convert", "jinja2")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,12 +16,14 @@ import altair as alt
 import vl_convert
 
 from chronocore.metrics import SHIFTS
+from chronocore.report.basis import plain
 from chronocore.report.results import SHIFTED, Cell, Results
 from chronocore.report.svg import FONT, colour, for_file, for_page
 from chronocore.score import RunSummary
 from chronocore.tables import SMALL_N, number, words
+from chronocore.tolerance import ATOL
 
-__all__ = ["Figure", "draw", "plain"]
+__all__ = ["Figure", "draw"]
 
 #: A Vega-Lite specification. Altair makes its parts; they are put together as plain dicts,
 #: because altair copies every part again at every step of a composition.
@@ -64,13 +65,6 @@ class Figure:
 
 
 # -- pieces --------------------------------------------------------------------------------------
-
-
-def plain(text: str, limit: int | None = None) -> str:
-    """Return text without control and formatting characters, cut to ``limit`` characters."""
-    kept = "".join(c if unicodedata.category(c) not in ("Cc", "Cf", "Cs") else " " for c in text)
-    kept = " ".join(kept.split())
-    return kept if limit is None or len(kept) <= limit else kept[: limit - 1].rstrip() + "…"
 
 
 def _data(rows: Iterable[Row]) -> alt.InlineData:
@@ -155,7 +149,17 @@ def _key(entries: Sequence[tuple[str, str, str]], narrow: bool, extent: int) -> 
     return _layers((symbols, labels), width, height)
 
 
+#: Between the number of a line and its label.
+_MARK = "|"
+
+
+def _line(number: int, label: str, head: bool = False) -> str:
+    """Return the key of a line: lines may share a label, and a heading is bold."""
+    return f"{number}{'#' if head else ''}{_MARK}{label}"
+
+
 def _y(rows: Sequence[str], labels: bool, extent: int) -> alt.Y:
+    bold = "test(/^[0-9]+#/, datum.value)"
     axis = alt.Axis(
         title=None,
         labels=labels,
@@ -164,6 +168,8 @@ def _y(rows: Sequence[str], labels: bool, extent: int) -> alt.Y:
         grid=False,
         labelPadding=8,
         labelLimit=extent,
+        labelExpr=f"slice(datum.value, indexof(datum.value, '{_MARK}') + 1)",
+        labelFontWeight={"condition": {"test": bold, "value": "bold"}, "value": "normal"},
         minExtent=extent if labels else 0,
         maxExtent=extent if labels else 0,
         labelColor=colour("ink"),
@@ -267,70 +273,89 @@ def _own_name(run: RunSummary) -> str:
 # -- RF1: accuracy -------------------------------------------------------------------------------
 
 
-def _accuracy(results: Results, narrow: bool) -> Spec:
+def _accuracy_lines(results: Results, run: RunSummary) -> list[tuple[str, str | None, str]]:
+    """Return (group, prediction, label) of every line; a heading has no prediction."""
+    predictions = results.predictions[run.run_id]
     groups = (*SHIFTS, "all")
-    extent = 106
+
+    def head(group: str) -> str:
+        return f"{words(group)}, {_count(results.cell('t08', run, group, 'both').n)}"
+
+    if len(predictions) == 1:
+        return [(group, "model", head(group)) for group in groups]
+    names = {p: _own_name(run) if p == "model" else words(p) for p in predictions}
+    if len(results.evaluated) > 1:
+        # References by class would hide the runs; they stand beside all pairs.
+        own: list[tuple[str, str | None, str]] = [(g, "model", head(g)) for g in SHIFTS]
+        return [*own, ("all", None, head("all")), *(("all", p, names[p]) for p in predictions)]
+    lines: list[tuple[str, str | None, str]] = []
+    for group in groups:
+        lines.append((group, None, head(group)))
+        lines.extend((group, p, names[p]) for p in predictions)
+    return lines
+
+
+def _accuracy(results: Results, narrow: bool) -> Spec:
+    extent, room = 122, 48
     tau = results.tau_text
     alone = all(run.engine == "reference" for run in results.evaluated)
-    key = [
-        (f"both years within {tau}", "model", "square"),
-        ("one year", "model-mid", "square"),
-        ("neither", "rest", "square"),
-    ]
+    key = [("reference" if alone else "model", "model-mid", "square")]
     if not alone:
-        key.append(("references: the same in grey", "reference", "square"))
+        key.append(("references on the same pairs", "reference-mid", "square"))
+    key.append((f"{results.level} interval", "ink", "M-1,-.12L1,-.12L1,.12L-1,.12Z"))
 
-    def panel(run: RunSummary, group: str, first: bool, width: int) -> Spec:
-        names = {
-            p: _own_name(run) if p == "model" else words(p) for p in results.predictions[run.run_id]
-        }
-        y = _y(list(names.values()), first, extent)
+    def shares(run: RunSummary, group: str, prediction: str, either: bool) -> Cell:
+        if not either:
+            return results.cell("t08", run, group, "both", None, prediction)
+        cell = results.cell("t08", run, group, "neither", None, prediction)
+        if cell.estimate is None or cell.low is None or cell.high is None:
+            return Cell(n=cell.n)
+        return Cell(100 - cell.estimate, 100 - cell.high, 100 - cell.low, cell.n)
+
+    def panel(run: RunSummary, either: bool, labels: bool, width: int) -> Spec:
+        lines = _accuracy_lines(results, run)
+        keys = [_line(i, label, p is None) for i, (_, p, label) in enumerate(lines)]
+        y = _y(keys, labels, extent)
         bars: list[Row] = []
-        whiskers: tuple[list[Row], list[Row]] = ([], [])
+        whiskers: list[Row] = []
         empty: list[Row] = []
-        for prediction, name in names.items():
-            shares = {
-                outcome: results.cell("t08", run, group, outcome, None, prediction)
-                for outcome in ("both", "older_only", "newer_only", "neither")
-            }
-            both, neither = shares["both"], shares["neither"]
-            if both.estimate is None or neither.estimate is None:
-                empty.append({"row": name})
+        for key, (group, prediction, _) in zip(keys, lines, strict=True):
+            if prediction is None:
                 continue
-            start, end = both.estimate, 100 - neither.estimate
-            own = prediction == "model"
-            for low, high, role in (
-                (0.0, start, "model" if own else "reference"),
-                (start, end, "model-mid" if own else "reference-mid"),
-                (end, 100.0, "rest"),
-            ):
-                bars.append({"row": name, "x0": low, "x1": high, "c": colour(role)})
-            for cell, flip in ((both, False), (neither, True)):
-                if cell.low is not None and cell.high is not None and cell.low != cell.high:
-                    low, high = cell.low, cell.high
-                    if flip:
-                        low, high = 100 - cell.high, 100 - cell.low
-                    whiskers[flip].append({"row": name, "low": low, "high": high})
+            cell = shares(run, group, prediction, either)
+            if cell.estimate is None:
+                empty.append({"row": key})
+                continue
+            role = "model-mid" if prediction == "model" else "reference-mid"
+            bars.append(
+                {
+                    "row": key, "x0": 0, "x1": cell.estimate, "c": colour(role), "at": 100,
+                    "t": f"{number(cell.estimate, '%')}%",
+                }
+            )  # fmt: skip
+            if cell.low is not None and cell.low != cell.high:
+                whiskers.append({"row": key, "low": cell.low, "high": cell.high})
         x = _percent("x0")
         layers = [
             alt.Chart(_data(bars))
-            .mark_bar(height=alt.RelativeBandSize(band=0.7))
+            .mark_bar(height=alt.RelativeBandSize(band=0.78))
             .encode(x=x, x2="x1:Q", y=y, color=alt.Color("c:N", scale=None)),
-            *_whisker(_data(whiskers[0]), x, y, "ink", -3.5, halo=True),
-            *_whisker(_data(whiskers[1]), x, y, "ink", 3.5, halo=True),
+            *_whisker(_data(whiskers), x, y, "ink"),
+            alt.Chart(_data(bars))
+            .mark_text(align="left", dx=7, fontSize=11, color=colour("ink"))
+            .encode(x=_as(x, "at"), y=y, text="t:N"),
             *_nothing(empty, x, y, 50),
         ]
-        n = results.cell("t08", run, group, "both").n
-        lines = (f"{words(group)}, {_count(n)}",) if narrow else (words(group), _count(n))
-        return _layers(layers, width, alt.Step(21), _title(*lines))
+        many = "at least one year" if either else "both years"
+        return _layers(layers, width, alt.Step(18), _title(f"{many} within {tau}"))
 
     def block(run: RunSummary) -> Spec:
         if narrow:
-            width = NARROW - extent - 24
-            return _stack([panel(run, group, True, width) for group in groups], 10)
-        width = (WIDE - extent - 24 - 14 * (len(groups) - 1)) // len(groups)
+            width = NARROW - extent - room - 20
+            return _stack([panel(run, either, True, width) for either in (False, True)], 18)
+        width = (WIDE - extent - 2 * room - 24) // 2
         return _beside(
-            [panel(run, group, group == groups[0], width) for group in groups], spacing=14
+            [panel(run, False, True, width), panel(run, True, False, width)], spacing=room + 8
         )
 
     return _blocks(results, _key(key, narrow, extent), block, narrow)
@@ -346,8 +371,9 @@ def _accuracy_text(results: Results) -> str:
         ]
         parts.append(f"{plain(run.label)}: {', '.join(shares)}")
     return (
-        f"Bars by class of human shift: share of pairs with both, one or neither prediction within "
-        f"{results.tau_text} of the survey. Both years: {'; '.join(parts)}."
+        "Bars with intervals by class of human shift: share of pairs with both predictions, and "
+        f"with at least one, within {results.tau_text} of the survey. Both years: "
+        f"{'; '.join(parts)}."
     )
 
 
@@ -375,14 +401,20 @@ def _alignment(results: Results, narrow: bool) -> Spec:
     key = _key([(words(m), role, "square") for m, role, _ in _ALIGNMENT], narrow, extent)
 
     def block(run: RunSummary) -> Spec:
-        lines = [
+        named: list[tuple[str, str | None, str]] = [
             (group, "model", f"{words(group)}, {_count(results.cell('t10', run, group, 'tied').n)}")
             for group in (*SHIFTED, "all_shifted")
         ]
-        lines += [
-            ("all_shifted", p, f"{words(p)}, all shifted")
+        references = [
+            p
             for p in results.predictions[run.run_id]
             if p != "model" and results.cell("t10", run, "all_shifted", "tied", None, p).n
+        ]
+        if references:
+            named.append(("all_shifted", None, "references"))
+            named += [("all_shifted", p, words(p)) for p in references]
+        lines = [
+            (group, p, _line(i, label, p is None)) for i, (group, p, label) in enumerate(named)
         ]
         y = _y([line[2] for line in lines], True, extent)
         bars: list[Row] = []
@@ -391,6 +423,8 @@ def _alignment(results: Results, narrow: bool) -> Spec:
         whiskers: list[Row] = []
         empty: list[Row] = []
         for group, prediction, name in lines:
+            if prediction is None:
+                continue
             at = 0.0
             for measure, role, on in _ALIGNMENT:
                 cell = results.cell("t10", run, group, measure, None, prediction)
@@ -416,24 +450,24 @@ def _alignment(results: Results, narrow: bool) -> Spec:
         layers = [
             # Hides the grid behind faded bars.
             alt.Chart(_data(bars))
-            .mark_bar(height=alt.RelativeBandSize(band=0.74), color=colour("surface"))
+            .mark_bar(height=alt.RelativeBandSize(band=0.82), color=colour("surface"))
             .encode(x=x, x2="x1:Q", y=y),
             alt.Chart(_data(bars))
             .mark_bar(
-                height=alt.RelativeBandSize(band=0.74), stroke=colour("surface"), strokeWidth=1,
+                height=alt.RelativeBandSize(band=0.82), stroke=colour("surface"), strokeWidth=1,
             )
             .encode(
                 x=x, x2="x1:Q", y=y, color=alt.Color("c:N", scale=None),
                 opacity=alt.Opacity("o:Q", scale=None),
             ),
-            *_whisker(_data(whiskers), x, y, "ink", 6, halo=True),
+            *_whisker(_data(whiskers), x, y, "ink", 9, halo=True),
         ]  # fmt: skip
         if middle:
-            layers.append(_shares(middle, x, y).mark_text(align="center", dy=-2, fontSize=10.5))
+            layers.append(_shares(middle, x, y).mark_text(align="center", fontSize=10.5))
         if start:
-            layers.append(_shares(start, x, y).mark_text(align="left", dx=6, dy=-2, fontSize=10.5))
+            layers.append(_shares(start, x, y).mark_text(align="left", dx=6, fontSize=10.5))
         layers += _nothing(empty, x, y, 50)
-        return _layers(layers, width, alt.Step(24))
+        return _layers(layers, width, alt.Step(28))
 
     return _blocks(results, key, block, narrow)
 
@@ -544,9 +578,22 @@ _DIRECTIONS = (
 
 
 def _direction(row: Row) -> int:
-    if row["cosine"] is None or row["d_m"] is None or row["d_m"] <= 1e-12:
+    if row["cosine"] is None or row["d_m"] is None or row["d_m"] <= ATOL:
         return 2
     return 0 if row["cosine"] > 0 else 1
+
+
+def _still(rows: Sequence[Row]) -> int:
+    """Return how many points lie on the bottom axis."""
+    return sum(row["d_m"] is not None and row["d_m"] <= ATOL for row in rows)
+
+
+def _still_text(still: int, n: int) -> str:
+    if still == n:
+        who = f"all {n:,} predict" if n > 1 else "it predicts"
+    else:
+        who = f"{still:,} of {n:,} predict{'s' if still == 1 else ''}"
+    return f"{who} no change: on the bottom axis"
 
 
 def _shift_rows(results: Results, run: RunSummary) -> list[Row]:
@@ -643,8 +690,11 @@ def _shift(results: Results, narrow: bool) -> Spec:
                     x=x, y=y, size=alt.Size("z:Q", scale=None), description="t:N",
                     )
             )  # fmt: skip
-        label = f"{plain(run.label, 34 if many else 60)}, {_count(len(own))}"
-        return _layers(layers, side, tall, _title(label, bold=many, offset=18))
+        title = [f"{plain(run.label, 34 if many or narrow else 60)}, {_count(len(own))}"]
+        still = _still(own)
+        if still:
+            title.append(_still_text(still, len(own)))
+        return _layers(layers, side, tall, _title(*title, bold=many, offset=18))
 
     panels = [panel(run) for run in results.evaluated]
     columns = 1 if narrow or not many else 2
@@ -661,7 +711,7 @@ def _shift_text(results: Results) -> str:
         less = sum(row["d_m"] < row["d_h"] for row in rows)
         parts.append(
             f"{plain(run.label)}: the predictions change less than the surveys in {less} of "
-            f"{len(rows)} pairs"
+            f"{len(rows)} pairs, and not at all in {_still(rows)}"
         )
     return f"Scatter of human shift against model shift, one point a pair. {'; '.join(parts)}."
 
@@ -784,8 +834,15 @@ def _default_year(results: Results, narrow: bool) -> Spec:
          "model", "circle"),
         ("equal choice", "ink", "M-.2,-1L.2,-1L.2,1L-.2,1Z"),
     ]  # fmt: skip
-    if any("pooled" in results.predictions[run.run_id] for run in results.evaluated):
-        key.append(("pooled reference", "reference", "diamond"))
+    for prediction, name, shape in (
+        ("pooled", "pooled reference", "diamond"),
+        ("uniform", "uniform reference", "square"),
+    ):
+        if any(
+            results.cell("t16", run, "all", "newest", "observed", prediction).n
+            for run in results.evaluated
+        ):
+            key.append((name, "reference", shape))
 
     def panel(run: RunSummary, group: str, width: int) -> Spec:
         places = ["oldest", "newest"] if group == "two" else ["oldest", "intermediate", "newest"]
@@ -802,12 +859,13 @@ def _default_year(results: Results, narrow: bool) -> Spec:
                 ticks.append({"row": place, "est": cell.estimate})
         layers.append(
             alt.Chart(_data(ticks))
-            .mark_tick(color=colour("ink"), thickness=2, size=20)
+            .mark_tick(color=colour("ink"), thickness=2, size=30)
             .encode(x=x, y=y)
         )
         for prediction, role, shape, offset in (
-            ("pooled", "reference", "diamond", 7),
-            ("model", "model", "circle", -2),
+            ("uniform", "reference", "square", 11),
+            ("pooled", "reference", "diamond", 2),
+            ("model", "model", "circle", -8),
         ):
             points = [
                 {"row": place, "est": cell.estimate, "low": cell.low, "high": cell.high}
@@ -827,7 +885,7 @@ def _default_year(results: Results, narrow: bool) -> Spec:
         layers += _nothing(empty, x, y, 50)
         name = {"two": "two surveys available", "three_or_more": "three or more"}[group]
         n = results.cell("t16", run, group, "newest", "equal_choice").n
-        return _layers(layers, width, alt.Step(28), _title(f"{name}, {_count(n)}"))
+        return _layers(layers, width, alt.Step(38), _title(f"{name}, {_count(n)}"))
 
     def block(run: RunSummary) -> Spec:
         groups = ("two", "three_or_more")
@@ -857,7 +915,7 @@ def _default_year_text(results: Results) -> str:
 # -- what was evaluated --------------------------------------------------------------------------
 
 
-def _distribution(results: Results, narrow: bool) -> Spec:
+def _human_shift(results: Results, narrow: bool) -> Spec:
     pairs = results.study.pairs().select(["pair_id", "survey", "d_h"]).to_pylist()
     names = _names(results)
     top = min(max(max((row["d_h"] for row in pairs), default=0.1) * 1.06, 0.05), 1.0)
@@ -867,11 +925,11 @@ def _distribution(results: Results, narrow: bool) -> Spec:
     rules, labels = _bands(results, top, width)
     lines = []
     points: list[Row] = []
-    for survey in surveys:
+    for position, survey in enumerate(surveys):
         members = sorted(
             (r for r in pairs if r["survey"] == survey), key=lambda r: str(r["pair_id"])
         )
-        line = f"{plain(survey, 8)}, {_count(len(members)).rstrip('*')}"
+        line = _line(position, f"{plain(survey, 8)}, {_count(len(members)).rstrip('*')}")
         lines.append(line)
         if len(members) > MANY_POINTS:
             spots = _grid_counts([(row["d_h"], 0.5 * top) for row in members], top, 60)
@@ -904,7 +962,7 @@ def _distribution(results: Results, narrow: bool) -> Spec:
     return _layers(layers, width, alt.Step(46, **{"for": "position"}))
 
 
-def _distribution_text(results: Results) -> str:
+def _human_shift_text(results: Results) -> str:
     parts = []
     for shift in SHIFTS:
         n = results.cells[("t01", None, None, "all", None, shift)].estimate or 0
@@ -929,31 +987,32 @@ def draw(results: Results) -> list[Figure]:
 
     def if_beside(text: str) -> str:
         """Return a sentence that only holds where references stand beside models."""
-        return f" {text}" if beside else ""
+        return f" {text}" if beside and text else ""
 
     figures = []
     for name, title, build, describe, caption in (
         (
-            "distribution", "Human shift of the pairs", _distribution, _distribution_text,
+            "human_shift", "Human shift of the pairs", _human_shift, _human_shift_text,
             "Each dot is a pair: the distance between its older and its newer survey. Dashed lines "
             "are the boundaries of the shift classes.",
         ),
         (
             "accuracy", "Accuracy by human shift", _accuracy, _accuracy_text,
-            f"Share of pairs whose two predictions are both within {results.tau_text} of the "
-            f"survey, only one of them, or neither. The upper line is the {level} interval of the "
-            "share both, the lower one of the share neither."
-            f"{if_beside('References are evaluated on the same pairs.')} {few}",
+            f"Left, the share of pairs whose predictions for both years are within "
+            f"{results.tau_text} of the survey; right, for at least one of the two years; the rest "
+            f"has neither. The number is the length of the bar, the line across its end its {level}"
+            " interval, left out where all pairs agree."
+            f"{if_beside('References (grey) are evaluated on the same pairs.')} {few}",
         ),
         (
             "alignment", "Which year the predictions are nearer to", _alignment, _alignment_text,
             "Shifted pairs only. Separated: each prediction is nearer to its own year's survey; "
             "older- and newer-aligned: both are nearer to the same one; reversed: both the other "
             f"way round. Lines are {level} intervals of the share separated."
-            f"{if_beside('References are faded.')} {few}",
+            f"{if_beside('References (faded) are evaluated on all shifted pairs.')} {few}",
         ),
         (
-            "shift", "Human shift against predicted shift", _shift, _shift_text,
+            "human_and_model_shift", "Human shift against predicted shift", _shift, _shift_text,
             "Each point is a pair. Below the dashed diagonal the predictions change less than the "
             "surveys did; the vertical lines are the boundaries of the shift classes."
             + if_beside(
@@ -975,7 +1034,16 @@ def draw(results: Results) -> list[Figure]:
             "default_year", "The year of a prediction without a year", _default_year,
             _default_year_text,
             "Which available survey the undated prediction is nearest to, and the share if every "
-            f"available year were equally likely. Lines are {level} intervals. {few}",
+            f"available year were equally likely. Lines are {level} intervals."
+            + if_beside(
+                "An even spread has a nearest survey as well, without knowing any."
+                if any(
+                    results.cell("t16", run, "all", "newest", "observed", "uniform").n
+                    for run in results.evaluated
+                )
+                else ""
+            )
+            + f" {few}",
         ),
     ):  # fmt: skip
         wide, narrow = _render(build(results, False)), _render(build(results, True))

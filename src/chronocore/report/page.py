@@ -15,8 +15,18 @@ import msgspec
 from markupsafe import Markup
 
 from chronocore.metrics import BOUNDARIES, SHIFTS
-from chronocore.report.figures import Figure, plain
-from chronocore.report.findings import Finding, findings_of
+from chronocore.report.basis import (
+    VALID,
+    Basis,
+    Question,
+    answers,
+    basis,
+    plain,
+    questions,
+    wordings,
+)
+from chronocore.report.figures import Figure
+from chronocore.report.findings import LEGEND, Finding, answer_of, findings_of
 from chronocore.report.results import Results
 from chronocore.report.svg import COLOURS
 from chronocore.schema import chronocore_version
@@ -26,8 +36,6 @@ from chronocore.tables import SMALL_N, TABLES, WideTable, number, wide, words
 __all__ = ["page"]
 
 Row = dict[str, Any]
-
-VALID = ("ok", "recovered")
 
 #: The headline of each finding.
 TITLES = {
@@ -49,7 +57,7 @@ SECTIONS = (
         "rf2", "RF2: Is the change as large as it was, and in its direction?",
         "The distance between the two predictions is compared with the distance between the two "
         "surveys, and the direction of the one with the direction of the other.",
-        ("shift",), ("t11", "t12", "t13"),
+        ("human_and_model_shift",), ("t11", "t12", "t13"),
     ),
     (
         "rf3", "RF3: Does naming the year help?",
@@ -61,6 +69,12 @@ SECTIONS = (
 
 #: A table with more lines than this starts folded.
 LONG_TABLE = 12
+
+#: Of more questions than ``LONG_TABLE``, so many stand outside the folded table.
+_QUESTIONS = 8
+
+#: What more runs than this rest on stands in the overview only.
+_HEAD_RUNS = 6
 
 _EXAMPLES = 3
 _EXAMPLE_RUNS = 6
@@ -175,7 +189,147 @@ def _surveys(results: Results) -> list[Row]:
     return found
 
 
-def _settings(run: Row) -> str:
+def _header(surveys: list[Row]) -> list[tuple[str, list[str]]]:
+    """Return the table of surveys: (heading, a cell a survey) of every line."""
+    lines = [
+        ("questions", [f"{row['items']:,}" for row in surveys]),
+        ("countries", [f"{row['countries']:,}" for row in surveys]),
+        ("pairs", [f"{row['pairs']:,}" for row in surveys]),
+    ]
+    for index, shift in enumerate(SHIFTS):
+        lines.append((words(shift), [row["counts"][index] for row in surveys]))
+    lines.append(("years", [row["years"] for row in surveys]))
+    lines.append(("median gap", [row["gap"] for row in surveys]))
+    return lines
+
+
+def _retained(run: RunSummary, rests_on: Basis) -> str:
+    """Return what the evaluation of a run rests on, as the head of the page says it."""
+    text = f"{rests_on.complete:,} answered completely"
+    if run.engine == "reference":
+        text += ", all of them evaluated" if rests_on.complete else ""
+    else:
+        text += f"; {rests_on.retained:,} retained by the knowledge filter"
+    most, n = rests_on.most, rests_on.n_most
+    if most is None:
+        return text
+    name = most.variable if rests_on.dominated else f"at most {n:,} of one"
+    if rests_on.questions == 1:
+        held = f"all from one question, {most.variable}"
+    elif rests_on.dominated:
+        held = f"{n:,} from one question, {name}"
+    else:
+        held = f"from {rests_on.questions:,} questions, {name}"
+    return f"{text} ({held})"
+
+
+def _concentration(rests_on: Basis) -> str | None:
+    """Return how many pairs one question holds, where that is more than a third of them."""
+    n, most = rests_on.retained, rests_on.n_most
+    if rests_on.most is None or not rests_on.dominated or n < 2:
+        return None
+    held = f"all {n:,}" if most == n else f"{most:,} of the {n:,}"
+    share = "" if most == n else f" ({100 * most / n:.0f}%)"
+    return f"{held} evaluated pairs{share} belong to {rests_on.most.variable}"
+
+
+# -- several runs --------------------------------------------------------------------------------
+
+#: Columns of the overview: heading, table, group, measure, naming, unit.
+_OVERVIEW = (
+    ("both years accurate (%)", "t08", "all", "both", None, "%"),
+    ("separated (%)", "t10", "all_shifted", "separated", None, "%"),
+    ("no predicted change (%)", "t11", "all_shifted", "zero_shift", None, "%"),
+    ("median ratio of change", "t11", "all_shifted", "median_ratio", None, "ratio"),
+    ("right direction (%)", "t11", "all_shifted", "right_direction", None, "%"),
+    ("benefit, older year (W × 100)", "t17", "all", "mean_benefit", "older",
+     "W x 100"),
+    ("benefit, newer year (W × 100)", "t17", "all", "mean_benefit", "newer",
+     "W x 100"),
+)  # fmt: skip
+
+
+def _overview(results: Results, rests_on: dict[str, Basis]) -> list[Row]:
+    rows = []
+    for run in results.evaluated:
+        cells = []
+        for _, table, group, measure, item, unit in _OVERVIEW:
+            cell = results.cell(table, run, group, measure, item)
+            interval = (
+                f"[{number(cell.low, unit)}, {number(cell.high, unit)}]"
+                if cell.low is not None
+                else ""
+            )
+            mark = "*" if 0 < cell.n < SMALL_N else ""
+            cells.append((f"{number(cell.estimate, unit)}{mark}", interval))
+        own = rests_on[run.label]
+        rows.append(
+            {
+                "label": run.label,
+                "pairs": f"{own.complete:,} / {own.retained:,}",
+                "cells": cells,
+            }
+        )
+    return rows
+
+
+def _questions(results: Results, listed: Sequence[Question]) -> list[Row]:
+    return [
+        {
+            "code": f"{question.survey} {question.variable}",
+            "wording": question.wording,
+            "pairs": f"{question.pairs:,}",
+            "countries": f"{question.countries:,}",
+            "runs": [
+                (f"{question.complete[run.run_id]:,}", f"{question.retained[run.run_id]:,}")
+                for run in results.evaluated
+            ],
+        }
+        for question in listed
+    ]
+
+
+def _more(results: Results, listed: Sequence[Question]) -> Row:
+    """Return the questions outside the short table, as one line of it."""
+    rest = listed[_QUESTIONS:]
+    return {
+        "code": "",
+        "wording": f"{len(rest):,} other questions",
+        "pairs": f"{sum(question.pairs for question in rest):,}",
+        "countries": "",
+        "runs": [
+            (
+                f"{sum(question.complete[run.run_id] for question in rest):,}",
+                f"{sum(question.retained[run.run_id] for question in rest):,}",
+            )
+            for run in results.evaluated
+        ],
+    }
+
+
+# -- the runs ------------------------------------------------------------------------------------
+
+
+def _source(results: Results, run: Row) -> str:
+    """Return what a file held that predictions were read from."""
+    texts = [
+        text is not None
+        for text in results.study.predictions(run["run_id"]).column("text").to_pylist()
+    ]
+    what = "texts" if texts and all(texts) else "texts and numbers" if any(texts) else "numbers"
+    name = results.study.run_notes(run["run_id"]).get("file")
+    source = f"{what} from a file{f', {plain(name, 80)}' if name else ''}"
+    parts = [source, "made outside chronocore"]
+    if run["instruction"] != "default":
+        parts.append(f"read as answers to the {run['instruction']} instruction")
+    return "; ".join(parts)
+
+
+def _settings(results: Results, run: Row) -> str:
+    if run["engine"] == "reference":
+        return "–"
+    if run["engine"] == "file":
+        return _source(results, run)
     parts = [str(run["elicitation"]), f"{run['instruction']} instruction"]
     parts.append("structured output" if run["structured"] else "free text")
     for key, text in (
@@ -220,10 +374,12 @@ def _runs(results: Results) -> list[Row]:
             {
                 "label": run.label,
                 "model": row["model"],
-                "engine": " ".join(filter(None, (row["engine"], row["engine_version"]))),
+                "engine": "none: predictions were read from a file"
+                if row["engine"] == "file"
+                else " ".join(filter(None, (row["engine"], row["engine_version"]))),
                 "revision": row["revision"] or "–",
                 "template": row["chat_template_sha256"],
-                "settings": "–" if run.engine == "reference" else _settings(row),
+                "settings": _settings(results, row),
                 "run_id": run.run_id,
                 "answers": answers,
                 "valid": valid,
@@ -244,27 +400,12 @@ def _runs(results: Results) -> list[Row]:
 # -- examples ------------------------------------------------------------------------------------
 
 
-def _answers(results: Results, run: RunSummary, instruction: str) -> dict[tuple[Any, ...], Row]:
-    columns = ["prompt_id", "kind", "instruction", "survey", "variable", "country", "year"]
-    prompts = {
-        row["prompt_id"]: row
-        for row in results.study.prompts().select(columns).to_pylist()
-        if row["kind"] != "modal" and row["instruction"] == instruction
-    }
-    return {
-        (p["survey"], p["variable"], p["country"], p["year"]): row
-        for row in results.study.predictions(run.run_id).to_pylist()
-        if row["repeat"] == 0 and (p := prompts.get(row["prompt_id"])) is not None
-    }
-
-
 def _examples(results: Results) -> list[Row]:
     items = {(i["survey"], i["variable"]): i for i in results.study.items().to_pylist()}
     pairs = {row["pair_id"]: row for row in results.study.pairs().to_pylist()}
-    instructions = {r["run_id"]: r["instruction"] for r in results.study.runs().to_pylist()}
     groups = []
     for run in results.evaluated[:_EXAMPLE_RUNS]:
-        answers = _answers(results, run, instructions[run.run_id])
+        given = answers(results, run)
         scores = [row for row in results.study.scores(run.run_id).to_pylist() if row["retained"]]
         scores.sort(key=lambda row: (-row["d_h"], row["pair_id"]))
         examples = []
@@ -275,7 +416,7 @@ def _examples(results: Results) -> list[Row]:
             columns = [
                 pair["gold_old"],
                 pair["gold_new"],
-                *(answers[(*where, y)]["probs"] for y in (pair["year_old"], pair["year_new"])),
+                *(given[(*where, y)]["probs"] for y in (pair["year_old"], pair["year_new"])),
             ]
             examples.append(
                 {
@@ -314,39 +455,44 @@ def _printable(text: str) -> str:
 
 def _unusable(results: Results) -> list[Row]:
     """Return answers of models that carry no distribution, a few a run and reason."""
-    prompts = {
-        row["prompt_id"]: row
-        for row in results.study.prompts()
-        .select(["prompt_id", "kind", "variable", "country", "year"])
-        .to_pylist()
+    columns = ["prompt_id", "kind", "survey", "variable", "country", "year"]
+    prompts = {row["prompt_id"]: row for row in results.study.prompts().select(columns).to_pylist()}
+    short = wordings(results.study.items().to_pylist())
+    countries = {
+        (row["survey"], row["country"]): row["country_name"]
+        for row in results.study.pairs().select(["survey", "country", "country_name"]).to_pylist()
     }
     groups = []
     for run in results.summary.runs:
         if run.engine == "reference":
             continue
         seen: Counter[str | None] = Counter()
-        answers: list[Row] = []
+        shown: list[Row] = []
         for row in results.study.predictions(run.run_id).to_pylist():
             prompt = prompts.get(row["prompt_id"])
             if prompt is None or row["status"] in VALID or row["text"] is None:
                 continue
-            if seen[row["reason"]] >= 2 or len(answers) >= _ANSWERS or row["repeat"]:
+            if seen[row["reason"]] >= 2 or len(shown) >= _ANSWERS or row["repeat"]:
                 continue
-            if any(row["text"] == answer["raw"] for answer in answers):
+            if any(row["text"] == answer["raw"] for answer in shown):
                 continue
             seen[row["reason"]] += 1
-            answers.append(
+            survey, variable, country = (prompt[c] for c in ("survey", "variable", "country"))
+            year = prompt["year"]
+            shown.append(
                 {
                     "status": row["status"],
                     "reason": (row["reason"] or "").replace("_", " "),
-                    "prompt": f"{prompt['variable']}, country {prompt['country']}, "
-                    + (f"year {prompt['year']}" if prompt["year"] is not None else "no year"),
+                    "where": f"{countries.get((survey, country)) or f'country {country}'}, "
+                    + ("no year" if year is None else f"{year}"),
+                    "question": short[survey, variable],
+                    "code": f"{survey} {variable}",
                     "text": _printable(row["text"]),
                     "raw": row["text"],
                 }
             )
-        if answers:
-            groups.append({"label": run.label, "answers": answers})
+        if shown:
+            groups.append({"label": run.label, "answers": shown})
     return groups
 
 
@@ -406,7 +552,10 @@ def page(results: Results, figures: Sequence[Figure]) -> str:
     )
     by_name = {figure.name: figure for figure in figures}
     tables = {name: _table(results, name) for name in TABLES}
-    found = {run.label: findings_of(results, run) for run in results.evaluated}
+    listed = questions(results)
+    found = {run.label: findings_of(results, run, listed) for run in results.evaluated}
+    rests_on = {run.label: basis(results, run, listed) for run in results.evaluated}
+    cautions = [(run.label, _concentration(rests_on[run.label])) for run in results.evaluated]
     manifest = results.study.manifest()
     surveys = _surveys(results)
     settings = results.summary.settings
@@ -416,9 +565,23 @@ def page(results: Results, figures: Sequence[Figure]) -> str:
         written=datetime.now(UTC).isoformat(timespec="seconds"),
         found=found,
         titles=TITLES,
-        surveys=surveys,
+        legend=LEGEND,
+        answers=[answer_of(results, run, rests_on[run.label]) for run in results.evaluated],
+        surveys=[row["survey"] for row in surveys],
+        survey_lines=_header(surveys),
         total=surveys[-1],
-        shifts=[words(shift) for shift in SHIFTS],
+        bases=[
+            (run.label, _retained(run, rests_on[run.label]))
+            for run in results.evaluated
+            if len(results.evaluated) <= _HEAD_RUNS
+        ],
+        fewer=any(one.retained < one.pairs for one in rests_on.values()),
+        overview=_overview(results, rests_on),
+        overview_heads=[column[0] for column in _OVERVIEW],
+        questions=_questions(results, listed),
+        more_questions=_more(results, listed) if len(listed) > LONG_TABLE else None,
+        shown_questions=_QUESTIONS,
+        cautions=[(label, held) for label, held in cautions if held],
         runs=_runs(results),
         skipped=results.summary.skipped,
         sections=[
@@ -431,7 +594,7 @@ def page(results: Results, figures: Sequence[Figure]) -> str:
             }
             for anchor, heading, text, names, held in SECTIONS
         ],
-        distribution=by_name["distribution"],
+        human_shift=by_name["human_shift"],
         filter_tables=[tables["t06"], tables["nearest"]],
         composition=tables["t01"],
         examples=_examples(results),
