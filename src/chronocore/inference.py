@@ -29,8 +29,8 @@ _MAXIMUM_ROWS = 2**32 - 1
 # Up to here a sample's mean is drawn from the counts of its distinct values: one binomial a level
 # costs as much as some twenty gathered values.
 _MAXIMUM_LEVELS = 64
-# Window of a rank law in standard deviations: what lies outside has a chance below 1e-30.
-_RANK_WINDOW = 12.0
+# Window of a rank law in standard deviations: what lies outside has a chance below 1e-22.
+_RANK_WINDOW = 10.0
 # Cells of the ideal bootstrap's grid for each standard deviation of the values.
 _GRID = 64
 
@@ -303,7 +303,7 @@ def _levels(values: Floats, base: np.uint64, b: int) -> _Replicates:
     return _Replicates(np.array([values.mean()]), replicates, "levels")
 
 
-def _rank_law(n: int, rank: int) -> tuple[int, Floats, Floats]:
+def _rank_law(n: int, rank: int, with_next: bool) -> tuple[int, Floats, Floats]:
     """Return the law of the rank, in the sample, of the ``rank``-th smallest of a resample.
 
     Returns
@@ -312,7 +312,8 @@ def _rank_law(n: int, rank: int) -> tuple[int, Floats, Floats]:
         The smallest rank with a chance worth a cell.
     chances : (s,)
     moves : (s,)
-        Chance that the next order statistic is a larger value of the sample, given the rank.
+        Chance that the next order statistic is a larger value of the sample, given the rank;
+        zero unless ``with_next``.
     """
     centre = n * (rank - 0.5) / n
     width = _RANK_WINDOW * math.sqrt(max(centre * (1 - centre / n), 1.0)) + 40
@@ -324,7 +325,7 @@ def _rank_law(n: int, rank: int) -> tuple[int, Floats, Floats]:
     at_most = scipy.special.betainc(rank, n - rank + 1, share)
     chances = np.diff(at_most)
     moves = np.zeros(len(chances))
-    if rank < n:
+    if with_next and rank < n:
         # Exactly `rank` draws among the a smallest, and at least one of them is the a-th itself.
         exactly = at_most - scipy.special.betainc(rank + 1, n - rank, share)
         a = ranks[1:].astype(np.float64)
@@ -345,7 +346,7 @@ def _rank(values: Floats, probability: float, base: np.uint64, b: int) -> _Repli
     ascending = np.sort(values)
     n = len(values)
     rank, fraction = _rank_place(n, probability)
-    first, chances, moves = _rank_law(n, rank)
+    first, chances, moves = _rank_law(n, rank, fraction > 0)
     threshold, alias = resampling.alias_table(chances)
     replicates = resampling.rank_replicates(
         ascending, rank, fraction, first, threshold, alias, moves, base, b
@@ -379,7 +380,7 @@ def _ideal_rank(values: Floats, probability: float) -> _Law:
     ascending = np.sort(values)
     n = len(values)
     rank, fraction = _rank_place(n, probability)
-    first, chances, moves = _rank_law(n, rank)
+    first, chances, moves = _rank_law(n, rank, fraction > 0)
     a = np.arange(first, first + len(chances))
     low = ascending[a - 1]
     if fraction == 0:
@@ -512,6 +513,20 @@ def _bca_levels(
     return levels if np.isfinite(levels).all() else None
 
 
+def _ends(replicates: Floats, levels: Floats) -> Floats:
+    """Return type-7 quantiles of each column, shape (2, p); a partition, not a sort."""
+    b = len(replicates)
+    place = levels * (b - 1)
+    below = place.astype(np.int64)
+    above = np.minimum(below + 1, b - 1)
+    share = place - below
+    ends = np.empty((len(levels), replicates.shape[1]))
+    for j in range(replicates.shape[1]):
+        column = np.partition(replicates[:, j], np.unique(np.concatenate([below, above])))
+        ends[:, j] = column[below] + (column[above] - column[below]) * share
+    return ends
+
+
 def _interval(
     drawn: _Replicates,
     level: float,
@@ -523,7 +538,7 @@ def _interval(
     if not len(drawn.replicates):
         nothing = np.full(len(drawn.estimate), np.nan)
         return nothing, nothing, kind
-    low, high = np.quantile(drawn.replicates, [tail, 1 - tail], axis=0)
+    low, high = _ends(drawn.replicates, np.array([tail, 1 - tail]))
     if kind == "basic":
         return 2 * drawn.estimate - high, 2 * drawn.estimate - low, kind
     if kind == "bca":
