@@ -21,7 +21,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable
-from functools import wraps
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast, overload
 
@@ -39,15 +39,20 @@ _CACHE_ENABLED: bool = os.environ.get("CHRONOCORE_CACHE", "1") != "0"
 # workqueue layer; one lock around every parallel call makes them queue up instead. A child made
 # by fork must not inherit the lock while another thread of the parent holds it.
 _PARALLEL = threading.Lock()
+# Numba's threads do not survive a fork: a child that used them would be killed (GNU OpenMP) or
+# hang. It runs the same kernels on one thread instead; their results are the same bits.
+_threads_started = False
+_threads_lost = False
 
 
-def _renew_lock() -> None:
-    global _PARALLEL
+def _after_fork() -> None:
+    global _PARALLEL, _threads_lost
     _PARALLEL = threading.Lock()
+    _threads_lost = _threads_started
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+    os.register_at_fork(after_in_child=_after_fork)
 
 _kernels: dict[str, Callable[..., Any]] = {}
 
@@ -83,7 +88,9 @@ def compiled_kernels() -> dict[str, Callable[..., Any]]:
     return dict(_kernels)
 
 
-def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+def _compile(
+    function: Callable[..., Any], *, cache: bool = True, **options: Any
+) -> Callable[..., Any]:
     if not JIT_ENABLED:
 
         @wraps(function)
@@ -95,7 +102,7 @@ def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
         return interpreted
     # error_model="numpy": x / 0 is inf or NaN, as in NumPy, and loops stay branch-free.
     options = {"nogil": True, "error_model": "numpy", **options}
-    if _CACHE_FOLDER is None:
+    if _CACHE_FOLDER is None or not cache:
         return cast(Callable[..., Any], numba.njit(cache=False, **options)(function))
     # The locator of the cache is chosen while decorating; other users of Numba in this process
     # keep their own folder.
@@ -127,7 +134,7 @@ def inline(function: F | None = None, *, fastmath: frozenset[str] = frozenset())
         are refused.
     """
     _check_flags(fastmath)
-    options = {"fastmath": set(fastmath)} if fastmath else {}
+    options: dict[str, Any] = {"fastmath": set(fastmath)} if fastmath else {}
     if function is None:
         return lambda one: _compile(one, **options)
     return _compile(function, **options)
@@ -146,10 +153,19 @@ def kernel(*, parallel: bool = False) -> Callable[[F], F]:
         compiled = _compile(function, parallel=parallel)
         entry = compiled
         if parallel and JIT_ENABLED:
+            # Numba's cache does not tell a serial from a parallel compilation, so only the
+            # parallel one is kept there.
+            @lru_cache(maxsize=1)
+            def serial() -> Callable[..., Any]:
+                return _compile(function, cache=False)
 
             @wraps(function)
             def guarded(*arguments: Any) -> Any:
+                global _threads_started
                 with _PARALLEL:
+                    if _threads_lost:
+                        return serial()(*arguments)
+                    _threads_started = True
                     return compiled(*arguments)
 
             entry = guarded
