@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import chronocore as cc
 from chronocore import schema
 from chronocore.config import Rules, ScoreSettings, Source, StudyConfig
 from chronocore.tables import TABLES
+from chronocore_bench import coverage
 from chronocore_cli.main import cli
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,6 +21,11 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+# A block of Python and, if it follows directly, the text it prints.
+EXAMPLE = re.compile(
+    r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<printed>.*?)^```\n)?",
+    re.MULTILINE | re.DOTALL,
+)
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|home|root|tmp|Users|mnt|opt|usr|var)/|[A-Z]:\\")
 
 
@@ -119,3 +127,50 @@ def test_no_machine_path_and_no_plain_http(path):
     text = read(path)
     assert "http://" not in text
     assert not MACHINE_PATH.search(text)
+
+
+@pytest.mark.parametrize("name", ["intervals", "metrics"])
+def test_examples_print_what_the_page_says(name):
+    names = {}
+    printed = 0
+    for example in EXAMPLE.finditer(read(DOCS / "how-to" / f"{name}.md")):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(example["code"], name, "exec"), names)
+        assert out.getvalue() == (example["printed"] or "")
+        printed += example["printed"] is not None
+    assert printed >= 3
+
+
+def test_the_tutorial_quotes_the_answer_that_the_readme_quotes():
+    # and that one is compared with a run, in test_quickstart.py
+    answer = re.search(r"^Answer  .*?\n\n", read(DOCS / "tutorial.md"), re.MULTILINE | re.DOTALL)
+    assert answer[0] in read(ROOT / "README.md")
+
+
+@pytest.mark.parametrize(
+    ("page", "name"), [("performance.md", "bench"), ("how-to/intervals.md", "coverage")]
+)
+def test_generated_tables_have_their_markers(page, name):
+    lines = read(DOCS / page).splitlines()
+    assert lines.index(f"<!-- {name} table -->") < lines.index(f"<!-- end of {name} table -->")
+
+
+def test_coverage_is_counted_and_written_between_its_markers(tmp_path):
+    result = coverage.coverage(samples=20, n_resamples=50, sizes=[20], seed=1)
+    again = coverage.coverage(samples=20, n_resamples=50, sizes=[20], seed=1)
+    assert result == again
+    assert len(result.rows) == len(coverage.CASES) * len(coverage.INTERVALS)
+    for row in result.rows:
+        assert 0.5 <= row.coverage <= 1
+        assert row.standard_error == pytest.approx((row.coverage * (1 - row.coverage) / 20) ** 0.5)
+    path = tmp_path / "page.md"
+    path.write_text("a\n<!-- coverage table -->\nold\n<!-- end of coverage table -->\nb\n")
+    coverage.write_coverage(result, path)
+    assert path.read_text().startswith("a\n<!-- coverage table -->\n\n| statistic |")
+    assert "old" not in path.read_text()
+    path.write_text("no markers")
+    with pytest.raises(cc.ConfigurationError, match="no lines"):
+        coverage.write_coverage(result, path)
+    with pytest.raises(cc.InvalidInputError, match="at least one"):
+        coverage.coverage(samples=0)

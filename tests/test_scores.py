@@ -203,6 +203,17 @@ def test_strata_of_one_keep_none_and_are_listed(study):
     assert cc.score(study, retain=1.0).runs[0].n_retained == 129
 
 
+def test_folders_of_results_hold_parquet_alone(study, cases, tmp_path):
+    cc.predict(study, f"file:{formula_file(cases, study, 'round5', tmp_path / 'round5.parquet')}")
+    cc.predict(study, "reference:uniform")
+    cc.score(study)
+    assert len(pq.read_table(study / "scores")) == 44 + 129
+    assert len(pq.read_table(study / "predictions")) == 132 + 387
+    only = cc.tables(study, run="round5")
+    assert set(only["t08"]["label"].to_pylist()) == {"round5"}
+    assert len(only["t01"]) == len(cc.tables(study, "t01")["t01"]) > 0
+
+
 def test_settings_of_score_are_checked_and_recorded(study):
     cc.predict(study, "reference:uniform")
     result = cc.score(study, tau=0.05, resamples=50, seed=4, boundaries="looser")

@@ -229,7 +229,7 @@ def score(
         tables=list(results),
     )
     text = json.dumps(msgspec.to_builtins(result), indent=2, ensure_ascii=False) + "\n"
-    opened.write("scores/summary.json", text.encode())
+    opened.write("scores.json", text.encode())
     return result
 
 
@@ -289,7 +289,7 @@ def load_summary(study: Study) -> ScoreResult:
     StudyError
         The study was not scored yet.
     """
-    path = study.path / "scores" / "summary.json"
+    path = study.path / "scores.json"
     try:
         return msgspec.json.decode(path.read_bytes(), type=ScoreResult)
     except FileNotFoundError:
@@ -345,5 +345,7 @@ def tables(
         return results
     identity = find_run(opened, run)["run_id"]
     return {
-        name: table.filter(pc.equal(table["run_id"], identity)) for name, table in results.items()
+        # Rows about the benchmark itself belong to no run and stay.
+        name: table.filter(pc.fill_null(pc.equal(table["run_id"], identity), True))
+        for name, table in results.items()
     }
