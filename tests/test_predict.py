@@ -211,8 +211,7 @@ def test_other_instructions_are_prompts_of_their_own(study, scripted):
     result = cc.predict(study, "vllm:x", instruction="national")
     assert result.total == 387
     assert all("nationally representative" in request.user for request in engine.asked)
-    prompts = cc.Study.open(study).prompts()
-    assert len(prompts) == 645 + 387
+    assert len(cc.Study.open(study).prompts()) == 645  # no file of the build changes
     summary = cc.score(study)
     assert summary.runs[0].n_complete == 129
 

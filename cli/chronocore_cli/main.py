@@ -5,6 +5,7 @@ Nothing heavy is imported before a command runs, so that ``--help`` answers at o
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -22,7 +23,18 @@ __all__ = ["cli", "main"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-STUDY = click.Path(path_type=Path)
+
+class PathArgument(click.Path):
+    """A path that is not empty: an empty one would mean the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse an empty path."""
+        if value == "":
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+STUDY = PathArgument(path_type=Path)
 
 
 class OrderedGroup(click.Group):
@@ -415,6 +427,15 @@ def score(
     _emit(as_json, _plain(result), lines)
 
 
+def _warn_unscored(study: Path) -> None:
+    from chronocore.score import load_summary
+    from chronocore.store import Study
+
+    opened = Study.open(study)
+    for label in load_summary(opened).unscored(opened):
+        _say(f"not scored yet: {label}; run: chronocore score {study}")
+
+
 @cli.command()
 @click.argument("study", type=STUDY)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
@@ -442,6 +463,7 @@ def tables(
     from chronocore.tables import format_table
 
     results = cc.tables(study, names, run=label)
+    _warn_unscored(study)
     if as_json or form == "json":
         data = {name: table.to_pylist() for name, table in results.items()}
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
@@ -468,6 +490,7 @@ def report(study: Path, output: Path | None, as_json: bool) -> None:
     import chronocore as cc
 
     path = cc.report(study, output)
+    _warn_unscored(study)
     _emit(as_json, {"report": str(path)}, [str(path)])
 
 
@@ -538,15 +561,30 @@ def warmup(as_json: bool) -> None:
     )
 
 
+_STOPPED = "stopped; the study is as it was, and a predict goes on where it stopped"
+
+
+def _survive_any_stream() -> None:
+    """Let output go to any terminal or pipe: what it cannot show is replaced, not an error."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
     """Run the command line; every expected error is one line and exit status 1."""
+    _survive_any_stream()
     arguments = sys.argv[1:]
     # Also after the command, where people add it to the line that failed.
     debug = "--debug" in arguments
     try:
         cli.main([a for a in arguments if a != "--debug"], standalone_mode=False)
     except click.exceptions.Abort:
-        _say("stopped; what was answered so far is kept")
+        _say(_STOPPED)
         sys.exit(1)
     except click.ClickException as error:
         error.show()
@@ -558,7 +596,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except KeyboardInterrupt:
-        _say("stopped; what was answered so far is kept")
+        _say(_STOPPED)
         sys.exit(1)
     except Exception as error:
         if debug:

@@ -121,11 +121,22 @@ def column_array(data: object, name: str) -> pa.Array | pa.ChunkedArray:
     return table.column(0)
 
 
+def _plain(data: object, name: str) -> object:
+    """Return masked arrays with NaN where they are masked; refuse what is no real number."""
+    if isinstance(data, np.ma.MaskedArray):
+        data = np.ma.filled(data.astype(np.float64), np.nan)
+    kind = getattr(getattr(data, "dtype", None), "kind", "f")
+    if isinstance(kind, str) and kind in "cmMV":
+        raise InvalidInputError(f"{name} must be real numbers, it is {data.dtype}")  # type: ignore[attr-defined]
+    return data
+
+
 def scalar_column(data: object, name: str, dtype: type[np.generic]) -> NDArray[Any]:
     """Return a one-dimensional column as a NumPy array; nulls become NaN.
 
-    Integer requests refuse nulls.
+    Integer requests refuse nulls and fractions.
     """
+    data = _plain(data, name)
     if _is_arrow(data):
         column = column_array(data, name)
         if isinstance(column, pa.ChunkedArray):
@@ -147,6 +158,11 @@ def scalar_column(data: object, name: str, dtype: type[np.generic]) -> NDArray[A
             raise InvalidInputError(f"{name} cannot be read as numbers: {error}") from None
     if array.ndim != 1:
         raise InvalidInputError(f"{name} must have one dimension, it has {array.ndim}")
+    if np.issubdtype(dtype, np.integer) and array.dtype.kind == "f":
+        wrong = np.flatnonzero(~(array == np.floor(array)) | (np.abs(array) >= 2**53))
+        if wrong.size:
+            row = int(wrong[0])
+            raise InvalidInputError(f"{name}, row {row}: {array[row]} is no integer")
     try:
         return np.ascontiguousarray(array, dtype=dtype)
     except (TypeError, ValueError) as error:
@@ -266,6 +282,7 @@ def rows_of(data: object, name: str) -> Rows:
     """
     if isinstance(data, Rows):
         return data
+    data = _plain(data, name)
     if _is_arrow(data) and not isinstance(data, np.ndarray):
         matrix = _wide_frame(data, name)
         return _list_column(column_array(data, name), name) if matrix is None else _dense(matrix)
@@ -280,6 +297,8 @@ def rows_of(data: object, name: str) -> Rows:
         array = np.asarray(data, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"{name} cannot be read as numbers: {error}") from None
+    if array.size == 0:
+        raise InvalidInputError(f"{name} is empty")
     if array.ndim == 0:
         raise InvalidInputError(f"{name} must have at least one dimension (the options)")
     return _dense(array)

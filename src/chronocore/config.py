@@ -154,7 +154,7 @@ def parse_config(text: str, where: str = "study.toml") -> StudyConfig:
 def load_config(path: Path) -> StudyConfig:
     """Read and check a ``study.toml``."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ConfigurationError(f"there is no file {path}") from None
     except (OSError, UnicodeDecodeError) as error:

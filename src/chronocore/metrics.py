@@ -6,9 +6,9 @@ files or models.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
@@ -406,6 +406,13 @@ def weighted_distributions_many(
             raise InvalidInputError(f"groups has {n} rows, weights {len(given)}")
         good = np.isfinite(given) & (given > 0)
         all_usable = bool(good.all())
+        largest_weight = float(given[good].max()) if good.any() else 1.0
+        smallest_weight = float(given[good].min(initial=largest_weight))
+        if largest_weight > 1e100 or smallest_weight < 1e-100:
+            # Only ratios matter; squares of such weights would leave the range of floats.
+            given = given / largest_weight
+            good &= given > 0
+            all_usable = bool(good.all())
         usable = given if all_usable else np.where(good, given, 0.0)
     starts, rows, ordered = distributions.group_order(group_values, n_groups)
     if not ordered and weights is not None:
@@ -492,6 +499,11 @@ def shift_class(d_h: ArrayLike, boundaries: str | Sequence[float] = "default") -
     return np.asarray(SHIFTS)[index]
 
 
+def retained_count(retain: float, n: int) -> int:
+    """Return ``floor(retain * n)``, meant exactly: 0.29 of 100 is 29 and 2/3 of 3 is 2."""
+    return math.floor(retain * n + 1e-9)
+
+
 def knowledge_filter(
     nearest_distance: ArrayLike, strata: Any, retain: float = 0.75
 ) -> NDArray[np.bool_]:
@@ -531,15 +543,13 @@ def knowledge_filter(
         raise InvalidInputError(f"nearest_distance, row {row}: not finite")
     if not 0 < retain <= 1:
         raise InvalidInputError(f"retain must lie in (0, 1], not {retain}")
-    # 0.29 * 100 is 28.999999999999996 in floats; the decimal the user wrote is meant.
-    share = Fraction(repr(float(retain)))
     members: dict[Any, list[int]] = {}
     for row, label in enumerate(labels):
         members.setdefault(label, []).append(row)
     mask = np.zeros(len(values), dtype=bool)
     rounded = np.round(values, 12)
     for rows in members.values():
-        kept = int(share * len(rows))
+        kept = retained_count(retain, len(rows))
         ranked = sorted(rows, key=lambda row: (rounded[row], row))
         mask[ranked[:kept]] = True
     return mask

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ from chronocore.parsing import (
 from chronocore.prompts import INSTRUCTIONS, KINDS, prompts_table
 from chronocore.store import Study, write_parquet
 
-__all__ = ["PredictResult", "Progress", "export_run", "find_run", "predict"]
+__all__ = ["PredictResult", "Progress", "export_run", "find_run", "predict", "prompts_of"]
 
 #: A part is written after this many rows, or this many seconds after the last one.
 FLUSH_ROWS = 500
@@ -92,12 +93,20 @@ class PredictResult:
     seconds: float
 
 
-def _requests(study: Study, kinds: Sequence[str], instruction: str, repeats: int) -> list[Request]:
+def prompts_of(study: Study, instruction: str) -> pa.Table:
+    """Return the prompts of a study with those of one instruction.
+
+    ``prompts.parquet`` holds the default instruction; the others are written from pairs and
+    items whenever they are needed, with the same ids every time, so no file has to change.
+    """
     prompts = study.prompts()
-    if instruction not in set(prompts["instruction"].to_pylist()):
-        added = prompts_table(study.pairs(), study.items(), instruction)
-        prompts = pa.concat_tables([prompts, added])
-        study.replace_prompts(prompts)
+    if instruction == "default":
+        return prompts
+    return pa.concat_tables([prompts, prompts_table(study.pairs(), study.items(), instruction)])
+
+
+def _requests(study: Study, kinds: Sequence[str], instruction: str, repeats: int) -> list[Request]:
+    prompts = prompts_of(study, instruction)
     requests: list[Request] = []
     rows = [
         row
@@ -347,6 +356,7 @@ def predict(
     """
     started = time.monotonic()
     opened = study if isinstance(study, Study) else Study.open(study)
+    kinds = list(dict.fromkeys(kinds))
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown or not kinds:
         raise ConfigurationError(f"unknown kind {unknown}; kinds are {', '.join(KINDS)}")
@@ -354,6 +364,14 @@ def predict(
         raise ConfigurationError(
             f"unknown instruction {instruction!r}; known: {', '.join(INSTRUCTIONS)}"
         )
+    if name is not None and not (
+        name.isprintable() and name.strip() == name and 0 < len(name) <= 100
+    ):
+        raise ConfigurationError(
+            "a run's name is 1 to 100 printable characters without spaces at its ends"
+        )
+    if not all(map(math.isfinite, (temperature, top_p))):
+        raise ConfigurationError("temperature and top_p must be finite numbers")
     if repeats < 1:
         raise ConfigurationError(f"repeats must be at least 1, not {repeats}")
     engine = _engine(

@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ import pyarrow.compute as pc
 
 from chronocore.config import ScoreSettings
 from chronocore.errors import ConfigurationError, StudyError
-from chronocore.metrics import BOUNDARIES, shift_class
-from chronocore.predict import find_run
+from chronocore.metrics import BOUNDARIES, retained_count, shift_class
+from chronocore.predict import find_run, prompts_of
 from chronocore.scores import PairPredictions, pair_predictions, score_pairs
 from chronocore.store import Study
 from chronocore.tables import TABLES, Evaluation, all_tables, format_table
@@ -65,12 +64,20 @@ class ScoreResult:
         Thresholds, resamples and seed in force.
     tables : list of str
         Names of the tables written.
+    pairs_sha256 : str
+        Digest of the pairs that were scored.
     """
 
     runs: list[RunSummary]
     skipped: dict[str, str]
     settings: dict[str, Any]
     tables: list[str]
+    pairs_sha256: str
+
+    def unscored(self, study: Study) -> list[str]:
+        """Return the labels of runs that came after these scores."""
+        known = {run.label for run in self.runs} | set(self.skipped)
+        return [row["label"] for row in study.runs().to_pylist() if row["label"] not in known]
 
 
 def _uniform(data: PairPredictions) -> PairPredictions:
@@ -87,11 +94,10 @@ def _empty_strata(table: pa.Table, n_timepoints: dict[str, int], retain: float) 
     if retain >= 1:
         return []
     strata = Counter((row["survey"], n_timepoints[row["pair_id"]]) for row in _rows(table))
-    share = Fraction(repr(float(retain)))
     return [
         f"{survey}, {count} time points ({n} pair{'s' if n > 1 else ''})"
         for (survey, count), n in sorted(strata.items())
-        if int(share * n) == 0
+        if retained_count(retain, n) == 0
     ]
 
 
@@ -165,7 +171,7 @@ def score(
             f"{opened.path} has no predictions yet; make some with: "
             f"chronocore predict {opened.path} --model reference:uniform"
         )
-    pairs, gold, items, prompts = opened.pairs(), opened.gold(), opened.items(), opened.prompts()
+    pairs, gold, items = opened.pairs(), opened.gold(), opened.items()
     if boundaries is not None:
         pairs = _reclassified(pairs, chosen)
     n_timepoints = dict(
@@ -177,6 +183,7 @@ def score(
     for run in sorted(run_rows, key=lambda row: (row["engine"] == "reference", row["label"])):
         progress(f"scoring {run['label']}")
         predictions = opened.predictions(run["run_id"])
+        prompts = prompts_of(opened, run["instruction"])
         data = pair_predictions(pairs, gold, items, prompts, predictions, run["instruction"])
         try:
             table = score_pairs(
@@ -189,7 +196,6 @@ def score(
         except StudyError as error:
             skipped[run["label"]] = str(error)
             continue
-        opened.write(f"scores/run={run['run_id']}/scores.parquet", table)
         scored[run["run_id"]] = (run, data, table)
         kinds = {p["prompt_id"] for p in prompts.to_pylist() if p["kind"] != "modal"}
         statuses = Counter(
@@ -217,19 +223,22 @@ def score(
     progress("computing tables and intervals")
     evaluations = _evaluations(scored, n_timepoints, settings, chosen)
     results = all_tables(pairs, evaluations, settings, chosen)
-    for name, table in results.items():
-        opened.write(f"tables/{name}.parquet", table)
-        opened.write(f"tables/{name}.csv", format_table(name, table, "csv").encode())
-        opened.write(f"tables/{name}.md", format_table(name, table, "md").encode())
-    opened.keep_scores(list(scored))
     result = ScoreResult(
         runs=summaries,
         skipped=skipped,
         settings={**msgspec.to_builtins(settings), "boundaries": msgspec.to_builtins(chosen)},
         tables=list(results),
+        pairs_sha256=opened.manifest()["files"]["pairs.parquet"],
     )
+    files: dict[str, bytes | pa.Table] = {
+        f"scores/run={run_id}/scores.parquet": table for run_id, (_, _, table) in scored.items()
+    }
+    for name, table in results.items():
+        files[f"tables/{name}.parquet"] = table
+        files[f"tables/{name}.csv"] = format_table(name, table, "csv").encode()
+        files[f"tables/{name}.md"] = format_table(name, table, "md").encode()
     text = json.dumps(msgspec.to_builtins(result), indent=2, ensure_ascii=False) + "\n"
-    opened.write("scores.json", text.encode())
+    opened.save_scores(files, list(scored), text.encode())
     return result
 
 
@@ -290,16 +299,18 @@ def load_summary(study: Study) -> ScoreResult:
         The study was not scored yet.
     """
     path = study.path / "scores.json"
+    again = f"run: chronocore score {study.path}"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=ScoreResult)
+        result = msgspec.json.decode(path.read_bytes(), type=ScoreResult)
     except FileNotFoundError:
         raise StudyError(
-            f"{study.path} has no scores yet; run: chronocore score {study.path}"
+            f"{study.path} has no scores yet, or a score was stopped; {again}"
         ) from None
     except (OSError, msgspec.DecodeError) as error:
-        raise StudyError(
-            f"{path} cannot be read ({error}); run: chronocore score {study.path}"
-        ) from error
+        raise StudyError(f"{path} cannot be read ({error}); {again}") from error
+    if result.pairs_sha256 != study.manifest()["files"]["pairs.parquet"]:
+        raise StudyError(f"{study.path} was built anew since it was scored; {again}")
+    return result
 
 
 def tables(

@@ -25,7 +25,8 @@ import pyarrow.parquet as pq
 
 from chronocore import schema
 from chronocore.config import StudyConfig, dump_config, load_config
-from chronocore.errors import StorageError, StudyError
+from chronocore.engines.base import STATUSES
+from chronocore.errors import ConfigurationError, StorageError, StudyError
 
 __all__ = ["Study", "read_parquet", "write_atomic", "write_parquet"]
 
@@ -57,6 +58,10 @@ def write_atomic(path: Path, content: bytes) -> None:
     StorageError
         The disk is full or read-only; ``path`` is as it was before.
     """
+    # A link is written through, as other programs do; a device or a folder is no place to write.
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise StorageError(f"cannot write {path}: it is no regular file; choose another path")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,15 +114,23 @@ def read_parquet(path: Path, expected: pa.Schema | None = None) -> pa.Table:
     try:
         table = pq.ParquetFile(path).read()
     except FileNotFoundError:
-        raise StudyError(f"{path} is missing; run `chronocore build` for this study") from None
+        raise StudyError(
+            f"{path} is missing; run the command that makes it again (build, predict or score)"
+        ) from None
     except (pa.ArrowException, OSError) as error:
         raise StudyError(
             f"{path} is damaged or no Parquet file ({str(error).splitlines()[0]}); "
             "delete it and run the command that makes it again"
         ) from error
     if expected is not None:
-        _check_schema(path, table.schema, expected)
-        table = schema.conform(table, expected)
+        try:
+            _check_schema(path, table.schema, expected)
+            table = schema.conform(table, expected)
+        except (KeyError, UnicodeDecodeError, pa.ArrowException) as error:
+            raise StudyError(
+                f"{path} does not have the columns it should ({str(error).splitlines()[0]}); "
+                "delete it and run the command that makes it again"
+            ) from error
     return table
 
 
@@ -196,7 +209,7 @@ class Study:
         manifest = study.manifest()
         if manifest.get("schema_version") != schema.SCHEMA_VERSION:
             raise StudyError(
-                f"{path} has schema version {manifest.get('schema_version')}, this chronocore "
+                f"{path} has schema version {manifest.get('schema_version')!r}, this chronocore "
                 f"reads {schema.SCHEMA_VERSION}; build the study again in a new folder"
             )
         for name, digest in manifest["files"].items():
@@ -218,11 +231,24 @@ class Study:
     def manifest(self) -> dict[str, Any]:
         """Return the provenance record."""
         try:
-            data = json.loads(self.manifest_path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            data: dict[str, Any] = json.loads(self.manifest_path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
             raise StudyError(f"{self.manifest_path} cannot be read ({error})") from error
-        if not isinstance(data, dict) or not {"schema_version", "files", "config"} <= set(data):
+        whole = (
+            isinstance(data, dict)
+            and {"schema_version", "config"} <= set(data)
+            and isinstance(data.get("files"), dict)
+            and isinstance(data.get("runs", {}), dict)
+        )
+        if not whole:
             raise StudyError(f"{self.manifest_path} is not the manifest of a chronocore study")
+        if data["schema_version"] == schema.SCHEMA_VERSION and set(data["files"]) != {
+            f"{name}.parquet" for name in _BUILT
+        }:
+            raise StudyError(
+                f"{self.manifest_path} does not name the files of the build; "
+                f"run: chronocore build {self.path}"
+            )
         return data
 
     def config(self) -> StudyConfig:
@@ -295,15 +321,6 @@ class Study:
             text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
             write_atomic(self.manifest_path, text.encode())
 
-    def replace_prompts(self, prompts: pa.Table) -> None:
-        """Write ``prompts.parquet`` with further instructions, and its digest."""
-        content = parquet_bytes(prompts)
-        kinds = prompts["kind"].to_pylist()
-        with self._edited_manifest() as manifest:
-            manifest["files"]["prompts.parquet"] = hashlib.sha256(content).hexdigest()
-            manifest["prompts_by_kind"] = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
-            write_atomic(self.path / "prompts.parquet", content)
-
     def save_run_notes(self, run_id: str, notes: Mapping[str, str]) -> None:
         """Keep the provenance of a run (device, versions) in the manifest."""
         with self._edited_manifest() as manifest:
@@ -327,6 +344,10 @@ class Study:
         """Add a run, or give an existing one another label."""
         with self.lock("runs"):
             others = [r for r in self.runs().to_pylist() if r["run_id"] != row["run_id"]]
+            if row["label"] in {other["label"] for other in others}:
+                raise ConfigurationError(
+                    f"another run of this study is called {row['label']!r}; choose another --name"
+                )
             rows = sorted([*others, row], key=lambda r: str(r["run_id"]))
             write_parquet(
                 self.path / "runs.parquet", pa.Table.from_pylist(rows, schema=schema.RUNS)
@@ -358,9 +379,37 @@ class Study:
         pattern = f"kind={kind}" if kind else "kind=*"
         return sorted(self.run_folder(run_id).glob(f"{pattern}/part-*.parquet"))
 
+    def _read_part(self, run_id: str, part: Path) -> pa.Table:
+        """Read a part and check that it belongs where it lies and says what it may say."""
+        table = read_parquet(part, schema.PREDICTIONS)
+        found = set(table["run_id"].to_pylist()) - {run_id}
+        if found:
+            raise StudyError(
+                f"{part} holds run {sorted(map(str, found))[0]}, not {run_id}; move it where it "
+                "belongs or delete it"
+            )
+        unknown = set(table["status"].to_pylist()) - STATUSES
+        if unknown:
+            raise StudyError(
+                f"{part} has the unknown status {sorted(map(str, unknown))[0]!r}; delete the file "
+                "and run predict again"
+            )
+        if part.parent.name != "kind=modal":
+            for status, probs in zip(
+                table["status"].to_pylist(), table["probs"].to_pylist(), strict=True
+            ):
+                given = probs is not None and len(probs) > 1
+                if (status in ("ok", "recovered")) != given:
+                    raise StudyError(
+                        f"{part} has a row with status {status} "
+                        f"{'and' if given else 'but no'} distribution; delete the file and run "
+                        "predict again"
+                    )
+        return table
+
     def predictions(self, run_id: str, kind: str | None = None) -> pa.Table:
         """Return a run's predictions, one row a prompt and repeat: the last attempt."""
-        tables = [read_parquet(part, schema.PREDICTIONS) for part in self._parts(run_id, kind)]
+        tables = [self._read_part(run_id, part) for part in self._parts(run_id, kind)]
         if not tables:
             return schema.PREDICTIONS.empty_table()
         table = pa.concat_tables(tables)
@@ -387,7 +436,7 @@ class Study:
         """
         attempts: dict[tuple[str, int], int] = {}
         for part in [part for kind in kinds for part in self._parts(run_id, kind)]:
-            table = read_parquet(part, schema.PREDICTIONS)
+            table = self._read_part(run_id, part)
             failed = [status == "error" for status in table["status"].to_pylist()]
             if not any(failed):
                 continue
@@ -420,8 +469,27 @@ class Study:
         """Return a run's scores."""
         return read_parquet(self.score_path(run_id), schema.SCORES)
 
-    def keep_scores(self, run_ids: Sequence[str]) -> None:
-        """Remove the scores of every other run: what is there belongs to the tables."""
+    def save_scores(
+        self, files: Mapping[str, bytes | pa.Table], run_ids: Sequence[str], summary: bytes
+    ) -> None:
+        """Write scores and tables as one unit: without their summary they do not count.
+
+        The old summary goes first and the new one comes last, under a lock, so that a process
+        that is killed in between, or two that score at once, never leave a mixture behind.
+        Scores of runs that are not among ``run_ids`` are removed.
+        """
+        with self.lock("scores"):
+            path = self.path / "scores.json"
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise _storage_error("write", path, error) from error
+            for relative, content in files.items():
+                self.write(relative, content)
+            self._keep_scores(run_ids)
+            write_atomic(path, summary)
+
+    def _keep_scores(self, run_ids: Sequence[str]) -> None:
         kept = {f"run={run_id}" for run_id in run_ids}
         for folder in (self.path / "scores").glob("run=*"):
             if folder.name not in kept:

@@ -11,7 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["Answer", "Engine", "Option", "Request", "RunSettings"]
+__all__ = ["STATUSES", "Answer", "Engine", "Option", "Request", "RunSettings"]
+
+#: What can become of a prompt (definitions, section 4).
+STATUSES = frozenset({"ok", "recovered", "refused", "truncated", "invalid", "error"})
 
 
 @dataclass(frozen=True, slots=True)

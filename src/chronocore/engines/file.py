@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from chronocore.engines.base import Answer, Request, RunSettings
+from chronocore.engines.base import STATUSES, Answer, Request, RunSettings
 from chronocore.errors import ConfigurationError, InvalidInputError
 from chronocore.identity import run_id
 
@@ -20,6 +21,24 @@ __all__ = ["RUN_METADATA", "FileEngine"]
 
 #: Key of the Parquet metadata under which an exported run carries its settings.
 RUN_METADATA = b"chronocore.run"
+
+#: What is read of a file, and as what.
+_COLUMNS: dict[str, pa.DataType] = {
+    "prompt_id": pa.string(),
+    "survey": pa.string(),
+    "variable": pa.string(),
+    "country": pa.string(),
+    "year": pa.int64(),
+    "repeat": pa.int64(),
+    "probs": pa.list_(pa.float64()),
+    "text": pa.string(),
+    "thinking": pa.string(),
+    "status": pa.string(),
+    "reason": pa.string(),
+    "finish_reason": pa.string(),
+    "prompt_tokens": pa.int32(),
+    "completion_tokens": pa.int32(),
+}
 
 _LOCATION = ("survey", "variable", "country", "year")
 
@@ -85,7 +104,49 @@ class FileEngine:
                 f"{path}: probs must be a column of lists of numbers, "
                 f"it is {table.schema.field('probs').type}"
             )
-        self._rows = self._index(table)
+        self._rows = self._index(self._typed(table))
+
+    def _typed(self, table: pa.Table) -> pa.Table:
+        """Cast every column that is read to its type, or say which one cannot be."""
+        columns: dict[str, pa.ChunkedArray] = {}
+        for name, kind in _COLUMNS.items():
+            if name not in table.column_names:
+                continue
+            column = table.column(name)
+            try:
+                if pa.types.is_dictionary(column.type):
+                    column = column.cast(column.type.value_type)
+                if name in ("year", "country", "repeat") and pa.types.is_floating(column.type):
+                    # pandas writes integers with missing values as floats; NaN is missing.
+                    column = pc.if_else(pc.is_nan(column), None, column).cast(pa.int64())
+                if name == "year" and not (
+                    pa.types.is_integer(column.type) or pa.types.is_null(column.type)
+                ):
+                    raise pa.ArrowInvalid("years must be integers, null for undated")
+                if name == "probs" and not pa.types.is_null(column.type):
+                    value = column.type.value_type
+                    if not (pa.types.is_floating(value) or pa.types.is_integer(value)):
+                        raise pa.ArrowInvalid(f"lists of {value}, not of numbers")
+                if kind == pa.string() and not (
+                    pa.types.is_string(column.type)
+                    or pa.types.is_large_string(column.type)
+                    or pa.types.is_string_view(column.type)
+                    or pa.types.is_null(column.type)
+                    or (name == "country" and pa.types.is_integer(column.type))
+                ):
+                    raise pa.ArrowInvalid(f"{column.type}, not text")
+                columns[name] = column.cast(kind)
+            except pa.ArrowException as error:
+                raise ConfigurationError(
+                    f"{self.path}, column {name}: {str(error).splitlines()[0]}"
+                ) from None
+        statuses = set(columns["status"].to_pylist()) - {None} if "status" in columns else set()
+        if statuses - STATUSES:
+            raise ConfigurationError(
+                f"{self.path}, column status: {sorted(statuses - STATUSES)[0]!r} is none of "
+                f"{', '.join(sorted(STATUSES))}"
+            )
+        return pa.table(columns)
 
     def _exported_run(self, metadata: bytes) -> tuple[RunSettings, dict[str, str]]:
         try:
@@ -116,13 +177,7 @@ class FileEngine:
                     raise InvalidInputError(
                         f"{self.path}, row {number}: survey, variable or country is missing"
                     )
-                year = row["year"]
-                if isinstance(year, float):
-                    # pandas writes an integer column with missing values as floats.
-                    year = None if year != year else int(year)
-                country = row["country"]
-                country = str(int(country)) if isinstance(country, float) else str(country)
-                key = (str(row["survey"]).lower(), str(row["variable"]), country, year, repeat)
+                key = (row["survey"].lower(), row["variable"], row["country"], row["year"], repeat)
             if key in rows:
                 shown = key[0] if self._by_id else dict(zip(_LOCATION, key, strict=False))
                 raise InvalidInputError(
@@ -170,7 +225,8 @@ class FileEngine:
             values: tuple[float, ...] | None = None
             if text is None and probs is not None:
                 values = tuple(float("nan") if v is None else float(v) for v in probs)
-            recorded = text is None and probs is None and row.get("status") is not None
+            status = row.get("status")
+            recorded = text is None and probs is None and status not in (None, "ok", "recovered")
             yield Answer(
                 request.prompt_id,
                 request.repeat,
