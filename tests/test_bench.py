@@ -56,3 +56,11 @@ def test_a_peer_with_another_answer_stops_the_run(monkeypatch):
         run_bench()
     with pytest.raises(cc.ConfigurationError, match="no case is called"):
         run_bench(only="nothing")
+
+
+def test_all_tables_of_a_study_of_the_papers_size_are_timed():
+    from chronocore_bench.study import time_tables
+
+    seconds, cells = time_tables(20, n_pairs=300)
+    assert seconds > 0
+    assert cells > 60

@@ -442,3 +442,34 @@ def test_results_are_the_same_on_any_threads_layer_and_without_the_compiler(chil
         assert other[3:] == one[3:], name
         for found, expected in zip(other[:3], one[:3], strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=name)
+
+
+MEMORY = """
+import resource
+import numpy as np
+import chronocore as cc
+values = np.arange(1_000_000.0)
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+for method in ("resample", "rank"):
+    cc.bootstrap(values[:100], "mean" if method == "resample" else "median", method=method)
+before = peak()
+cc.bootstrap(values, "mean", n_resamples=200, seed=0, method="resample")
+cc.bootstrap(values, "median", n_resamples=100_000, seed=0)
+cc.bootstrap(values[:200_000] % 4, "proportion", n_resamples=100_000, seed=0)
+print(peak() - before)
+"""
+
+
+def test_memory_grows_with_the_sample_plus_the_resamples_never_with_their_product(
+    child_environment,
+):
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY],
+        env=child_environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    # 200 resamples of a million rows, held at once, would take 1.6 GB; 100,000 of them 800 GB.
+    assert float(done.stdout) < 250
