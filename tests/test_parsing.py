@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from chronocore import parsing
@@ -321,7 +321,7 @@ def test_labels_that_are_codes_of_other_options() -> None:
         # the last complete answer wins
         ('{"1": 50, "2": 50}, no, {"1": 30, "2": 70}', "stop", ("ok", (0.3, 0.7))),
         ('{"1": 30, "2": 70} e.g. {"1": 50}', "stop", ("ok", (0.3, 0.7))),
-        ("Trust: 5\nDistrust: 95\n\nTrust: 3\nDistrust: 7", "stop", ("recovered", (0.3, 0.7))),
+        ("Trust: 5\nDistrust: 95\n\nTrust: 30\nDistrust: 70", "stop", ("recovered", (0.3, 0.7))),
         ("Trust: 30\nDistrust: 60\nTrust: 10", "stop", ("invalid", "duplicate_option")),
         # reasons in their order
         ('{"1": "30-40", "1": null}', "stop", ("invalid", "range")),
@@ -359,7 +359,8 @@ def test_labels_that_are_codes_of_other_options() -> None:
         # numbers
         ('{"1": 1,200, "2": 800}', "stop", ("recovered", (0.6, 0.4))),
         ('{"1": "0,250", "2": "0,750"}', "stop", ("ok", (0.25, 0.75))),
-        ('{"1": "1.234,5", "2": "1,234.5"}', "stop", ("ok", (0.5, 0.5))),
+        ('{"1": "1.234,5", "2": "1.234,5"}', "stop", ("ok", (0.5, 0.5))),
+        ('{"1": "1.234,5", "2": "1,234.5"}', "stop", ("invalid", "not_numeric")),
         ('{"1": "1,2,3", "2": 1}', "stop", ("invalid", "not_numeric")),
         # lists of codes are the scale
         ("The codes are [1, 2].", "stop", ("invalid", "missing_option")),
@@ -367,6 +368,122 @@ def test_labels_that_are_codes_of_other_options() -> None:
 )
 def test_rules(text: str, finish: str | None, expected: Any) -> None:
     assert outcome(text, TRUST, finish) == expected
+
+
+YES_NO = scale("Yes", "No")
+ZERO_ONE = scale("No", "Yes", codes=[0, 1])
+FOUR = scale("w", "x", "y", "z")
+UNKNOWN = ("invalid", "unknown_option")
+NOTHING = ("invalid", "missing_option")
+SPLIT = ("recovered", (0.4, 0.6))
+CODED_TEN = json.dumps({str(n): n for n in range(1, 11)})
+FINAL = "<|end|><|start|>assistant<|channel|>final<|message|>"
+DRAFT = '{"1": 90, "2": 10}'
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected"),
+    [
+        # the codes are no answer
+        ('{"1": 40, "2": 60}\n\nKey: {"Yes": 1, "No": 2}', YES_NO, ("ok", (0.4, 0.6))),
+        ("{'1': 40, '2': 60}\nCodes: {\"Yes\": 1, \"No\": 2}", YES_NO, SPLIT),
+        ('{"1": 40, "2": 60}\nKey: {"1": "Yes", "2": "No"}', YES_NO, ("ok", (0.4, 0.6))),
+        ("Yes: 40\nNo: 60\n\nCodes:\nYes: 1\nNo: 2", YES_NO, SPLIT),
+        ('{"Yes": 1, "No": 2}', YES_NO, NOTHING),
+        ('[{"option": "Yes", "value": 1}, {"option": "No", "value": 2}]', YES_NO, UNKNOWN),
+        (CODED_TEN, TEN, NOTHING),
+        ("\n".join(map(str, range(1, 11))), TEN, NOTHING),
+        ("[1, 2]", YES_NO, NOTHING),
+        ("| Label | Code |\n|---|---|\n| Yes | 1 |\n| No | 2 |", YES_NO, NOTHING),
+        ('{"-2": -2, "-1": -1, "0": 0, "1": 1, "2": 2}', FAITH, NOTHING),
+        ('{"0": 0, "1": 1}', ZERO_ONE, ("ok", (0.0, 1.0))),
+        # numbers amid prose, and dates
+        ("95% CI: [0.38, 0.42]. Estimate: 0.40", YES_NO, NOTHING),
+        ("As shown in [1, 7], opinions vary.", YES_NO, NOTHING),
+        ("Studies [4, 12, 15, 22] show that opinions vary.", FOUR, NOTHING),
+        ("2017, 2018", YES_NO, NOTHING),
+        ("Year range {1998, 2012}", YES_NO, NOTHING),
+        ("1: 2017\n2: 2018", YES_NO, NOTHING),
+        ("Sure: [40, 60].", YES_NO, SPLIT),
+        ("```\n[20, 30]\n```", YES_NO, SPLIT),
+        # a sum that is off gives way
+        ('{"1": 40, "2": 60} with errors {"1": 3, "2": 4}', YES_NO, ("ok", (0.4, 0.6))),
+        ('{"1": 40, "2": 60} no, {"1": 0.3, "2": 0.7}', YES_NO, ("ok", (0.3, 0.7))),
+        ('{"1": 40, "2": 60} no, {"1": null, "2": 60}', YES_NO, ("invalid", "not_numeric")),
+        # a code before each value
+        ("1,40\n2,60", YES_NO, SPLIT),
+        ("1,40; 2,60", YES_NO, SPLIT),
+        ("1.40\n2.60", YES_NO, SPLIT),
+        ("1,4\n2,9", YES_NO, NOTHING),
+        ("0,4\n0,6", ZERO_ONE, SPLIT),
+        ("1) 40\n2) 60", YES_NO, SPLIT),
+        ("1. 40%\n2. 60%", YES_NO, SPLIT),
+        ("1) 40\n3) 60", YES_NO, NOTHING),
+        # commas and points mean the same throughout
+        ('{"1": "40,000", "2": "60,00"}', YES_NO, ("ok", (0.4, 0.6))),
+        ("Yes: 12,500\nNo: 87,5", YES_NO, ("recovered", (0.125, 0.875))),
+        ('{"1": "33,333", "2": "66"}', YES_NO, ("invalid", "not_numeric")),
+        ('{"1": "1.200", "2": "800"}', YES_NO, ("invalid", "not_numeric")),
+        ('{"1": 33.125, "2": 66.875}', YES_NO, ("ok", (0.33125, 0.66875))),
+        ('{"1": "40.125", "2": "60"}', YES_NO, ("ok", (round(40.125 / 100.125, 9), 0.599250936))),
+        ('{"1": "1.200", "2": 80}', YES_NO, ("invalid", "not_numeric")),
+        ('{"1": 33.125, "2": 33.125}', YES_NO, ("ok", (0.5, 0.5))),
+        ('{"1": 10.125, "2": 30}', YES_NO, ("ok", (0.252336449, 0.747663551))),
+        # footnotes
+        ("Yes: 40\u00b9\nNo: 60\u00b2", YES_NO, SPLIT),
+        ("Yes: 40%\u2460\nNo: 60%\u2081", YES_NO, SPLIT),
+        ('{"1": "4\u00b2", "2": 96}', YES_NO, ("ok", (0.04, 0.96))),
+        # mass below another key
+        ('{"1": 40, "2": 50, "other": {"x": 10}}', YES_NO, ("invalid", "unknown_option")),
+        ('{"1": 40, "2": 50, "other": [10]}', YES_NO, ("invalid", "unknown_option")),
+        ('{"1": 40, "2": 60, "why": {"a": "as in 2005", "n": 9}}', YES_NO, ("ok", (0.4, 0.6))),
+        # thinking
+        (f"\u25c1think\u25b7{DRAFT}\u25c1/think\u25b7[40, 60]", YES_NO, SPLIT),
+        (f"\u25c1think\u25b7{DRAFT}", YES_NO, ("invalid", "empty")),
+        (f"<|channel|>analysis<|message|>{DRAFT}{FINAL}[40, 60]<|return|>", YES_NO, SPLIT),
+        (f"<|channel|>analysis<|message|>{DRAFT}", YES_NO, ("invalid", "empty")),
+        (f"<seed:think>{DRAFT}</seed:think>[40, 60]", YES_NO, SPLIT),
+        (f"<analysis>{DRAFT}</analysis>[40, 60]", YES_NO, SPLIT),
+        (f"<reasoning>{DRAFT}</reasoning>[40, 60]", YES_NO, SPLIT),
+        (f"<analysis>{DRAFT}", YES_NO, ("invalid", "empty")),
+        # several options on a line, pairs, and values one level down
+        ("Yes: 40%, No: 60%", YES_NO, SPLIT),
+        ("1: 40, 2: 60", YES_NO, SPLIT),
+        ("Yes: 40,5 %; No: 59,5 %.", YES_NO, ("recovered", (0.405, 0.595))),
+        ("Yes: 1, No: 2", YES_NO, NOTHING),
+        ("Yes: 40, Maybe: 60", YES_NO, NOTHING),
+        ('[["Yes", 40], ["No", 60]]', YES_NO, SPLIT),
+        ('[["Yes", 1], ["No", 2]]', YES_NO, NOTHING),
+        ('{"1": {"percentage": 40}, "2": {"percentage": 60}}', YES_NO, ("ok", (0.4, 0.6))),
+        (
+            '{"1": {"label": "Yes", "share": 40}, "2": {"label": "No", "share": 60}}',
+            YES_NO,
+            ("ok", (0.4, 0.6)),
+        ),
+        (
+            '{"1": {"label": "No", "share": 40}, "2": {"label": "Yes", "share": 60}}',
+            YES_NO,
+            UNKNOWN,
+        ),
+        # invisible characters
+        ("Yes: \u200b40\nNo: 60", YES_NO, SPLIT),
+    ],
+)
+def test_hostile_answers(text: str, options: Options, expected: Any) -> None:
+    assert outcome(text, options) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I would choose 1. Actually, 2.",
+        "I would choose 1. Wait, it must be 2.",
+        "I would choose trust. No, distrust.",
+    ],
+)
+def test_corrected_choice_is_not_the_first(text: str) -> None:
+    chosen = parse_choice(text, TRUST, "stop")
+    assert (chosen.status, chosen.reason) == ("invalid", "duplicate_option")
 
 
 @pytest.mark.parametrize(
@@ -471,6 +588,8 @@ def test_written_percentages_read_back(
 ) -> None:
     size = len(options)
     numbers = data.draw(st.lists(st.integers(0, 100), min_size=size, max_size=size).filter(any))
+    codes = [option["code"] for option in options]
+    assume(numbers != codes or sum(numbers) == 1)  # else it is the scale
     order = data.draw(st.permutations(range(size)))
     names = [str(options[k][named_by]) for k in order]
     text = render(style, names, [numbers[k] for k in order])
@@ -485,6 +604,8 @@ def test_written_percentages_read_back(
     [(piece, 1_000_000) for piece in ("{", "[", "\n", " ", "\t", "(", '"', "9", "a", "\\")]
     + [("\u0300\u0316", 200_000), ("\ufdfa", 50_000), ('{"', 200_000), ("{'a':\"", 200_000)]
     + [('{"a":', 200_000), ("[1,", 200_000), ("1: 5\n", 200_000), ("|1|2|\n", 200_000)]
+    + [('{"1": 5, "2": 9} ', 100_000), ('{"1": 5, "2": 9, "x": ', 200_000)]
+    + [("<|channel|>", 200_000), ("choose 1. actually, ", 200_000), ("1: 4, 2: 6\n", 200_000)]
     + [("I cannot ", 200_000), ("choose 1 or ", 200_000), ("a" + " " * 1900 + "b\n", 200_000)],
 )
 def test_time_is_linear(piece: str, size: int) -> None:

@@ -66,6 +66,8 @@ _REASONS = (
 #: Keys that stand beside a distribution and never name mass.
 _SIDE_KEYS = frozenset({"year", "country", "n", "total", "sum", "confidence"})
 
+_FIRST_YEAR, _LAST_YEAR = 1900, 2100  # numbers that are dates if they all lie here
+
 _MAX_DEPTH = 64  # containers inside one another; a deeper one is not an answer
 _MAX_LINE = 2_000  # characters; a longer line is prose
 _MAX_NAME = 1_000  # characters of a key that is compared beyond its exact label
@@ -284,9 +286,18 @@ def _nothing_found(answer: str, finish_reason: str | None) -> tuple[str, str]:
 
 # --- 1. Thinking and characters -----------------------------------------------------------------
 
+_THINKING_NAME = r"(?:think|thinking|thoughts?|reasoning|analysis|reflection|scratchpad)"
 _THINKING_TAG = re.compile(
-    r"<(?P<close>/?)(?:think|thinking|thought|reasoning)>|\[(?P<bracket>/?)THINK\]", re.IGNORECASE
+    rf"<\s?(?P<close>/?)\s?(?:\w{{1,20}}:)?{_THINKING_NAME}(?:\s[^<>]{{0,100}})?>"
+    r"|\[(?P<bracket>/?)THINK\]"
+    r"|\u25c1(?P<triangle>/?)think\u25b7"
+    r"|<\|(?:begin|(?P<ended>end))_of_thought\|>"
+    # channels: only the final one is not thinking
+    r"|<\|channel\|>\s?(?:(?P<final>final)\b)?"
+    r"(?:[^<\n]{0,100}(?:<\|constrain\|>[^<\n]{0,100})?<\|message\|>)?",
+    re.IGNORECASE,
 )
+_END_OF_ANSWER = ("<|return|>", "<|end|>")
 
 _DOUBLE_QUOTES = "\u201c\u201d\u201e\u201f\u00ab\u00bb"
 _SINGLE_QUOTES = "\u2018\u2019\u201a\u201b\u2032"
@@ -298,6 +309,13 @@ _DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-
 _EMPHASIS = str.maketrans(dict.fromkeys("*`", ""))
 _SIGNS = str.maketrans({"\u2212": "-", "\u066a": "%"})  # minus, Arabic percent
 
+# Footnote marks behind a figure, which the compatibility form would make further digits of it.
+_FOOTNOTE = re.compile(
+    r"(?<=[\d%\u066a\uff05])"
+    r"[\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089"
+    r"\u2460-\u2473\u24ea\u3251-\u325f\u32b1-\u32bf]+"
+)
+
 # Runs of other scripts with the letter before them, so that a mark stays with its letter.
 _NON_ASCII = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]{1,256}")
 
@@ -306,21 +324,26 @@ def _split_thinking(text: str) -> tuple[str | None, str]:
     """Return the thinking, if any, and the text that counts as the answer."""
     start = 0
     for tag in _THINKING_TAG.finditer(text):
-        if tag["close"] or tag["bracket"]:
+        if any(tag.groupdict().values()):  # it closes
             start = tag.end()
     if _THINKING_TAG.search(text, start):  # opened again and never closed: no answer
         start = len(text)
     thinking = _THINKING_TAG.sub("", text[:start]).strip()
-    return thinking or None, text[start:]
+    answer = text[start:]
+    if thinking:
+        for mark in _END_OF_ANSWER:
+            answer = answer.rstrip().removesuffix(mark)
+    return thinking or None, answer
 
 
 def _nfkc(text: str) -> str:
-    """Return the compatibility form of a text.
+    """Return the compatibility form of a text, without footnote marks behind figures.
 
     The standard library sorts a run of combining marks in quadratic time, hence the short runs.
     """
     if text.isascii():
         return text
+    text = _FOOTNOTE.sub("", text)
     return _NON_ASCII.sub(lambda run: unicodedata.normalize("NFKC", run.group()), text)
 
 
@@ -771,7 +794,7 @@ def _answer_forms(text: str, table: _Options, finish_reason: str | None) -> Iter
         yield _table_answers(lines, table)
     positional = _list_answers(near.closed, text, table, limit)
     if not positional and not cut:
-        positional = _number_texts(outside)
+        positional = _number_texts(outside, table, alone=outside == text)
     yield positional
 
 
@@ -810,10 +833,13 @@ def _json_answers(
     for container in containers:
         if container.start >= limit:
             continue
+        entries: list[_Entry] | None
         if container.kind == "object":
-            entries: list[_Entry] | None = _object_entries(container)
+            entries = [_lifted(entry) for entry in _object_entries(container)]
         else:
             entries = _record_entries(container, table)
+            if entries is None and not strict:
+                entries = _pair_entries(container, table)
         if entries:
             answers.append(_Answer(entries, strict=strict))
     return answers
@@ -822,6 +848,39 @@ def _json_answers(
 def _object_entries(container: _Container) -> list[_Entry]:
     pairs = zip(container.keys, container.values, strict=False)
     return [_Entry((key,), value) for key, value in pairs]
+
+
+def _lifted(entry: _Entry) -> _Entry:
+    """Return an entry such as ``"1": {"percentage": 40}`` with the number as its value."""
+    item = entry.value
+    if isinstance(item, str) or item.kind != "object" or not 1 <= len(item.keys) <= 3:
+        return entry
+    names: list[str] = []
+    numbers: list[_Raw] = []
+    for key, value in zip(item.keys, item.values, strict=False):
+        name = _field_name(key)
+        if isinstance(value, str) and name in _NAME_FIELDS:
+            names.append(value)
+        elif isinstance(value, str) and name in _NUMBER_FIELDS:
+            numbers.append(value)
+        elif name not in _SIDE_KEYS:
+            return entry
+    return _Entry((*entry.names, *names), numbers[0]) if len(numbers) == 1 else entry
+
+
+def _pair_entries(container: _Container, table: _Options) -> list[_Entry] | None:
+    """Return the entries of a list of pairs such as ``["Yes", 40]``."""
+    if len(container.values) != len(table):
+        return None
+    entries: list[_Entry] = []
+    for item in container.values:
+        if isinstance(item, str) or item.kind != "list" or len(item.values) != 2:
+            return None
+        name, value = item.values
+        if not isinstance(name, str) or table.find(name) is None or _mark(name):
+            return None
+        entries.append(_Entry((name,), value))
+    return entries
 
 
 def _record_entries(container: _Container, table: _Options) -> list[_Entry] | None:
@@ -890,8 +949,7 @@ def _line_answers(lines: Sequence[str], table: _Options) -> list[_Answer]:
     named: set[int] = set()
     apart = True  # something stands between this entry and the one before
     attached = False  # the current block follows another one directly
-    for line in lines:
-        entry = _line_entry(line, table)
+    for entry in _each_entry(lines, table):
         if entry is None:
             apart = True
             continue
@@ -907,6 +965,21 @@ def _line_answers(lines: Sequence[str], table: _Options) -> list[_Answer]:
         rest = blocks.pop()
         blocks[-1].extend(rest)
     return [_Answer(block) for block in blocks if _is_listing(block, table)]
+
+
+_ITEM_SEPARATOR = re.compile(r"[,;]\s+")
+
+
+def _each_entry(lines: Iterable[str], table: _Options) -> Iterator[_Entry | None]:
+    """Yield the entry of each line, None without any, and of each part of ``Yes: 40, No: 60``."""
+    for line in lines:
+        parts = _ITEM_SEPARATOR.split(line.strip(" \t.")) if len(table) > 1 else []
+        if len(parts) == len(table):
+            entries = [entry for part in parts if (entry := _line_entry(part, table))]
+            if _is_bijection([table.find(entry.names[0]) for entry in entries], table):
+                yield from entries
+                continue
+        yield _line_entry(line, table)
 
 
 def _is_listing(block: Sequence[_Entry], table: _Options) -> bool:
@@ -1005,10 +1078,9 @@ def _row_entries(rows: list[list[str]], table: _Options) -> list[_Entry]:
 def _list_answers(
     containers: Iterable[_Container], text: str, table: _Options, limit: int
 ) -> list[_Answer]:
-    """Return the lists of numbers that stand by themselves, the only positional form.
+    """Return the lists of numbers, the only positional form.
 
-    A list that repeats the codes amid other text is the scale, not an answer, unless it sums to
-    1 or 100.
+    Amid other text a list is an answer only if it sums to 1 or 100.
     """
     size = len(_unfenced(text))
     answers: list[_Answer] = []
@@ -1019,13 +1091,11 @@ def _list_answers(
         if len(values) < len(container.values) or not _are_numbers(values):
             continue
         alone = size == container.end - container.start
-        if not alone and _is_scale(values, table):
-            continue
-        answers.append(_positional(values))
+        answers.extend(_positional(values, table, alone=alone))
     return answers
 
 
-def _number_texts(text: str) -> list[_Answer]:
+def _number_texts(text: str, table: _Options, *, alone: bool) -> list[_Answer]:
     """Return the answer of a text that is nothing but numbers."""
     body = _unfenced(text)
     if body.startswith("(") and body.endswith(")"):
@@ -1039,7 +1109,10 @@ def _number_texts(text: str) -> list[_Answer]:
     else:
         values = re.split(r",\s*|\s+(?!%)", body)
     values = [value.strip().rstrip(",") for value in values]
-    return [_positional(values)] if _are_numbers(values) else []
+    if _are_numbers(values):
+        return _positional(values, table, alone=alone)
+    numbered = _numbered(values, table)
+    return [numbered] if numbered else []
 
 
 def _unfenced(text: str) -> str:
@@ -1048,8 +1121,37 @@ def _unfenced(text: str) -> str:
     return "\n".join(lines).strip()
 
 
-def _positional(values: Sequence[str]) -> _Answer:
-    return _Answer([_Entry((), value) for value in values], positional=True)
+def _positional(values: Sequence[str], table: _Options, *, alone: bool) -> list[_Answer]:
+    """Return the answer of a list of numbers, if it is one.
+
+    Where each number begins with the code of its option, as in ``1,40``, the rest may be the
+    value: then the reading counts that sums to 1 or 100, and none if neither does.
+    """
+    if _is_plausible([_read_value(value) for value in values]):
+        return [_Answer([_Entry((), value) for value in values], positional=True)]
+    numbered = _numbered(values, table)
+    if numbered:
+        rest = [_read_value(entry.value) for entry in numbered.entries]
+        return [numbered] if _is_plausible(rest) else []
+    if not alone:
+        return []
+    return [_Answer([_Entry((), value) for value in values], positional=True)]
+
+
+_NUMBERED = re.compile(rf"\(?(?P<code>{_CODE})\s*[,.;:)\]\s]\s*(?P<value>.+)")
+
+
+def _numbered(values: Sequence[str], table: _Options) -> _Answer | None:
+    """Return the answer of ``1) 40`` and the like, with all codes in their order."""
+    if len(values) != len(table):
+        return None
+    entries: list[_Entry] = []
+    for text, code in zip(values, table.codes, strict=True):
+        match = _NUMBERED.fullmatch(text.strip())
+        if match is None or int(match["code"]) != code or not _is_line_value(match["value"]):
+            return None
+        entries.append(_Entry((match["code"],), match["value"]))
+    return _Answer(entries)
 
 
 def _are_numbers(values: Sequence[str]) -> bool:
@@ -1058,13 +1160,6 @@ def _are_numbers(values: Sequence[str]) -> bool:
         len(values) > 1
         and all(_is_line_value(value) for value in values)
         and any(_read_value(value).kind is _Kind.NUMBER for value in values)
-    )
-
-
-def _is_scale(values: Sequence[str], table: _Options) -> bool:
-    numbers = [_read_value(value).number for value in values]
-    return numbers == [float(code) for code in table.codes] and _is_off(
-        _sum(numbers), _SUM_TOLERANCE
     )
 
 
@@ -1095,31 +1190,80 @@ def _is_bijection(found: Iterable[int | None], table: _Options) -> bool:
 def _last_complete(forms: Iterable[list[_Answer]], table: _Options) -> _Answer | None:
     """Return the last answer with every option, of the first form that has one.
 
-    Without any, it is the last that names some options, else the last that gives numbers to
-    something else: these only tell the reason.
+    One whose sum is off gives way to an earlier one of its form whose sum is not. Without any,
+    it is the last that names some options, else the last that gives numbers to something else:
+    these only tell the reason.
     """
     partial: _Answer | None = None
     foreign: _Answer | None = None
     for answers in forms:
+        last: _Answer | None = None
         for answer in reversed(answers):
+            if _is_aside(answer, table):
+                continue
             named = {index for index in _matches(answer, table) if index is not None}
             if answer.positional:
                 complete = len(answer.entries) == len(table)
             else:
                 complete = len(named) == len(table)
             if complete:
-                return answer
-            if named:
+                reading = _read_answer(answer, table, None)
+                if not reading.sum_off and (last is None or reading.reason is None):
+                    return answer
+                last = last or answer
+            elif named:
                 partial = partial or answer
             elif any(_unknown_reason(entry) for entry in answer.entries):
                 foreign = foreign or answer
+        if last is not None:
+            return last
     return partial or foreign
 
 
-def _unknown_reason(entry: _Entry) -> str | None:
-    """Return what is wrong with an entry that names no option, if it is more than an aside."""
+def _is_aside(answer: _Answer, table: _Options) -> bool:
+    """Return whether an answer gives every option its own code or label, or a year.
+
+    Such numbers are the scale or a date, not a distribution, unless they sum to 1 or 100.
+    """
+    found = _matches(answer, table)
+    pairs = list(zip(answer.entries, found, strict=True))
+    if _is_bijection(found, table) and all(
+        index is None or _is_name_of(entry.value, index, table) for entry, index in pairs
+    ):
+        return True
+    numbers: dict[int, float] = {}
+    for entry, index in pairs:
+        if index is not None:
+            value = _read_value(entry.value)
+            if value.kind is not _Kind.NUMBER or index in numbers or index >= len(table):
+                return False
+            numbers[index] = value.number
+    if len(numbers) < len(table) or not _is_off(_sum(numbers.values()), _SUM_TOLERANCE):
+        return False
+    return all(number == table.codes[index] for index, number in numbers.items()) or all(
+        number.is_integer() and _FIRST_YEAR <= number <= _LAST_YEAR for number in numbers.values()
+    )
+
+
+def _is_name_of(value: _Raw, index: int, table: _Options) -> bool:
+    """Return whether a value is the text of an option."""
+    if isinstance(value, _Container) or _read_value(value).kind is not _Kind.TEXT:
+        return False
+    return table.find(value) == index
+
+
+def _unknown_reason(entry: _Entry, *, nested: bool = False) -> str | None:
+    """Return what is wrong with an entry that names no option, if it is more than an aside.
+
+    With `nested`, numbers in an object or a list count as well.
+    """
     if any(_fold(name) in _SIDE_KEYS or _field_name(name) in _SIDE_KEYS for name in entry.names):
         return None
+    if isinstance(entry.value, _Container):
+        if not nested:
+            return None
+        inner = _object_entries(entry.value) or [_Entry((), raw) for raw in entry.value.values]
+        return _first_reason(_unknown_reason(part, nested=True) or "" for part in inner)
     value = _read_value(entry.value)
     if value.kind is _Kind.NUMBER and abs(value.number) <= ATOL:
         return None
@@ -1172,10 +1316,13 @@ _INTERVALS = tuple(
 _NOT_FINITE = frozenset({"nan", "inf", "infinity", "∞"})
 
 
+_AROUND_VALUE = " \t\r\n\"'`*\u00ad\u200b\u200c\u200d\u2060\ufeff"
+
+
 def _bare_value_text(text: str) -> str:
     """Return a value without the quotes, emphasis and final punctuation around it."""
     plain = text.translate(_SIGNS).translate(_STRAIGHT_QUOTES).casefold()
-    return plain.strip(" \t\r\n\"'`*").rstrip(" \t\r\n\"'`*,;.!")
+    return plain.strip(_AROUND_VALUE).rstrip(_AROUND_VALUE + ",;.!")
 
 
 def _read_value(raw: _Raw) -> _Value:
@@ -1237,6 +1384,92 @@ def _separated_number(text: str) -> float | None:
     return float(plain) if _PLAIN_NUMBER.fullmatch(plain) else None
 
 
+class _Mark(Enum):
+    """What the comma or point of a number is."""
+
+    DECIMAL_COMMA = auto()
+    THOUSANDS_COMMA = auto()
+    EITHER_COMMA = auto()  # 12,500
+    DECIMAL_POINT = auto()
+    EITHER_POINT = auto()  # 1.200
+
+
+_MARKED = (
+    (re.compile(r"[+-]?0*[1-9]\d*,\d{3}"), _Mark.EITHER_COMMA),
+    (re.compile(r"[+-]?[\d.]*,\d*"), _Mark.DECIMAL_COMMA),
+    (re.compile(r".*,.*"), _Mark.THOUSANDS_COMMA),
+    (re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}"), _Mark.EITHER_POINT),
+    (re.compile(r".*\..*"), _Mark.DECIMAL_POINT),
+)
+
+
+def _mark(raw: _Raw) -> _Mark | None:
+    """Return what the comma or point of a value is, as far as the value itself tells."""
+    if isinstance(raw, _Container) or len(raw) > _MAX_NUMBER:
+        return None
+    match = _NUMBER.fullmatch(_bare_value_text(raw))
+    if match is None:
+        return None
+    digits = match["number"].rstrip(".,")
+    return next((mark for pattern, mark in _MARKED if pattern.fullmatch(digits)), None)
+
+
+def _read_values(texts: Sequence[_Raw]) -> list[_Value]:
+    """Return the values of one answer, in which commas and points mean the same throughout.
+
+    A comma that may be either is decimal beside one that must be. Where the marks contradict
+    each other, or the other meaning would be as good, the values are no numbers, unless they sum
+    to 1 or 100.
+    """
+    values = [_read_value(text) for text in texts]
+    marks = [_mark(text) for text in texts]
+    present = {mark for mark in marks if mark is not None}
+    if not present - {_Mark.DECIMAL_POINT}:
+        return values
+    comma, point = _Mark.EITHER_COMMA, _Mark.EITHER_POINT
+    as_decimals = [
+        _read_value(text.replace(",", ".")) if mark is comma and isinstance(text, str) else value
+        for text, mark, value in zip(texts, marks, values, strict=True)
+    ]
+    if _Mark.DECIMAL_COMMA in present:
+        doubtful = bool(present - {_Mark.DECIMAL_COMMA, comma})
+        values = as_decimals
+    else:
+
+        def all_are(mark: _Mark) -> bool:  # then the meaning changes nothing
+            pairs = zip(marks, values, strict=True)
+            return all(found is mark or not value.number for found, value in pairs)
+
+        doubtful = (
+            (point in present and len(present) > 1 and _Mark.DECIMAL_POINT not in present)
+            or (present == {point} and not all_are(point) and _are_counts(texts, values))
+            or (present == {comma} and not all_are(comma) and _is_plausible(as_decimals))
+        )
+    if doubtful and not _is_plausible(values):
+        return [_Value(_Kind.TEXT)] * len(values)
+    return values
+
+
+def _are_counts(texts: Sequence[_Raw], values: Sequence[_Value]) -> bool:
+    """Return whether values read as more than percentages, or have points as no float prints."""
+    if any(value.number > 100 for value in values):
+        return True
+    return any(
+        isinstance(text, str)
+        and _mark(text) is _Mark.EITHER_POINT
+        and re.search(r"0\D*\Z", text) is not None
+        for text in texts
+    )
+
+
+def _is_plausible(values: Sequence[_Value]) -> bool:
+    """Return whether all values are numbers and sum to 1 or 100."""
+    if any(value.kind is not _Kind.NUMBER for value in values):
+        return False
+    numbers = _settle_units(values)
+    return numbers is not None and not _is_off(_sum(numbers), _SUM_TOLERANCE)
+
+
 def _settle_units(values: Sequence[_Value]) -> list[float] | None:
     """Return numbers in one unit, negative ones clipped to 0, or None if the unit is undecided.
 
@@ -1273,13 +1506,14 @@ def _read_answer(answer: _Answer, table: _Options, max_sum_error: float | None) 
     found = _matches(answer, table)
     reasons: set[str] = set()
     positions: list[int] = []
-    values: list[_Value] = []
+    texts: list[_Raw] = []
     for entry, index in zip(answer.entries, found, strict=True):
         if index is None:
-            reasons.add(_unknown_reason(entry) or "")
+            reasons.add(_unknown_reason(entry, nested=True) or "")
         else:
             positions.append(index)
-            values.append(_read_value(entry.value))
+            texts.append(entry.value)
+    values = _read_values(texts)
     kinds = {value.kind for value in values}
     reasons.update(_KIND_REASONS[kind] for kind in kinds if kind in _KIND_REASONS)
     if answer.positional:
@@ -1464,6 +1698,11 @@ _STARTS_WITH_CODE = re.compile(
     r"(?:(?:option|code|number|answer|category)s?[ _#:]*)?(?P<code>[+-]?[0-9]{1,18})"
     r"(?![0-9%]|[.,][0-9])"
 )
+_CORRECTING = re.compile(  # "I would choose 1. Actually, 2."
+    r"\b(?P<verb>(?:actually|correction|wait|rather|scratch that|on second thoughts?|i mean|i meant"
+    r"|make (?:that|it)|sorry|no(?=,)|or better)\b[\s,:;.-]*)(?=(?P<rest>[^.!?\n]{0,80}))"
+)
+_STANDALONE_CODE = re.compile(r"(?<![\w.,%+-])[+-]?[0-9]{1,18}(?![\w%]|[.,][0-9])")
 _ALTERNATIVE = re.compile(r"[\s\"')\]]*(?:\bor\b|\band\b|/|-|\bto\b|,)\s*")
 
 
@@ -1559,6 +1798,11 @@ def _told_choice(answer: str, table: _Options) -> _Choice | None:
             if joined is None:
                 break
             position = joined.end()
+    for change in _CORRECTING.finditer(folded) if named else ():
+        mention = _mention(folded, change.end("verb"), table)
+        named |= {mention[0]} if mention and mention[0] is not None else set()
+        codes = map(table.find, _STANDALONE_CODE.findall(change["rest"]))
+        named |= {index for index in codes if index is not None}
     if len(named) > 1:
         return _Choice(None, "duplicate_option", False)
     if unknown:
