@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import chronocore as cc
-from chronocore.errors import ConfigurationError, InvalidInputError
+from chronocore.errors import InvalidInputError
 from chronocore.tolerance import at_least, at_most
+from chronocore_bench.markdown import replace_table
 
 __all__ = [
     "CASES",
@@ -32,7 +33,6 @@ __all__ = [
     "write_coverage",
 ]
 
-_START, _END = "<!-- coverage table -->", "<!-- end of coverage table -->"
 
 #: Pairs in a cell: a small shift class, a breakdown, a survey's strong shifts, a whole benchmark.
 SIZES: tuple[int, ...] = (20, 50, 322, 1443)
@@ -220,13 +220,7 @@ def write_coverage(result: CoverageResult, path: Path) -> None:
     ConfigurationError
         The file has no markers.
     """
-    text = path.read_text(encoding="utf-8")
-    before, start, rest = text.partition(_START)
-    _, end, after = rest.partition(_END)
-    if not start or not end:
-        raise ConfigurationError(f"{path} has no lines {_START!r} and {_END!r}")
-    body = f"{before}{_START}\n\n{result.markdown()}\n\n{_END}{after}"
-    path.write_text(body, encoding="utf-8")
+    replace_table(path, "coverage table", result.markdown())
 
 
 def _main(arguments: Sequence[str]) -> int:

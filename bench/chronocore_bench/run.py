@@ -17,10 +17,9 @@ import numba
 from chronocore.errors import ChronocoreError, ConfigurationError
 from chronocore_bench.cases import CASES, Prepared
 from chronocore_bench.ceilings import bandwidth, words_a_second
+from chronocore_bench.markdown import replace_table
 
 __all__ = ["BenchError", "BenchResult", "Row", "run_bench", "write_table"]
-
-_START, _END = "<!-- bench table -->", "<!-- end of bench table -->"
 
 
 class BenchError(ChronocoreError, AssertionError):
@@ -228,10 +227,4 @@ def write_table(result: BenchResult, path: Path) -> None:
     ConfigurationError
         The file has no markers.
     """
-    text = path.read_text(encoding="utf-8")
-    before, start, rest = text.partition(_START)
-    _, end, after = rest.partition(_END)
-    if not start or not end:
-        raise ConfigurationError(f"{path} has no lines {_START!r} and {_END!r}")
-    body = f"{before}{_START}\n\n{result.markdown()}\n\n{_END}{after}"
-    path.write_text(body, encoding="utf-8")
+    replace_table(path, "bench table", result.markdown())
