@@ -232,8 +232,10 @@ def test_what_is_no_real_number_is_refused():
         cc.weighted_distributions(np.array(["2001-01-01"], "M8[D]"), [0], None, [1])
     with pytest.raises(cc.InvalidInputError, match="no integer"):
         cc.weighted_distributions([1, 1], [0.0, 1.2], None, [1, 2])
-    with pytest.raises(cc.InvalidInputError, match="empty"):
-        cc.wasserstein([], [])
+    for nothing in ([], np.empty((3, 0)), [[], []]):
+        with pytest.raises(cc.InvalidInputError, match="empty"):
+            cc.wasserstein(nothing, nothing)
+    assert cc.wasserstein(np.empty((0, 3)), np.empty((0, 3))).shape == (0,)
     with pytest.raises(cc.InvalidInputError, match="mostly empty"):
         cc.weighted_distributions([1, 2], [1990, 2000], None, [1, 2])
 

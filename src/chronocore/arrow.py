@@ -297,8 +297,8 @@ def rows_of(data: object, name: str) -> Rows:
         array = np.asarray(data, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"{name} cannot be read as numbers: {error}") from None
-    if array.size == 0:
-        raise InvalidInputError(f"{name} is empty")
+    if array.ndim and array.shape[-1] == 0:
+        raise InvalidInputError(f"{name} is empty: a row needs at least one option")
     if array.ndim == 0:
         raise InvalidInputError(f"{name} must have at least one dimension (the options)")
     return _dense(array)
