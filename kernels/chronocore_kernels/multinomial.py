@@ -211,12 +211,6 @@ def _decide_by_series(
 
 
 @inline
-def _padded(n: int) -> int:
-    """Return n rounded up to whole vectors: a rest would be computed lane by lane."""
-    return (n + _VECTOR - 1) // _VECTOR * _VECTOR
-
-
-@inline
 def _reject(
     left: Floats,
     keys: Words,

@@ -45,7 +45,7 @@ def doctor() -> list[Check]:
             ("numba", "compiles the kernels"),
             ("numpy", "arrays"),
             ("pyarrow", "tables and Parquet"),
-            ("polars", "joins"),
+            ("polars", "frames"),
             ("scipy", "statistics"),
             ("click", "command line"),
             ("rich", "terminal tables"),

@@ -93,8 +93,7 @@ def _sync_folder(folder: Path) -> None:
 def parquet_bytes(table: pa.Table) -> bytes:
     """Return a table as the bytes of a Parquet file."""
     sink = pa.BufferOutputStream()
-    # Arrow's own schema is left out: it would store a second copy of the metadata.
-    pq.write_table(table, sink, compression="zstd", store_schema=True)
+    pq.write_table(table, sink, compression="zstd")
     return bytes(sink.getvalue().to_pybytes())
 
 
