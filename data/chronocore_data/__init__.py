@@ -12,11 +12,50 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-__all__ = ["open_sample", "prompt_templates", "recorded_predictions", "regions"]
+__all__ = [
+    "catalog",
+    "catalog_exclusions",
+    "open_sample",
+    "prompt_templates",
+    "recorded_predictions",
+    "regions",
+]
 
 
 def _text(name: str) -> str:
     return files("chronocore_data").joinpath(name).read_text(encoding="utf-8")
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(_text(name).splitlines()))
+
+
+def catalog(name: str) -> list[dict[str, str]]:
+    """Return an item catalog: one row an option, in the order of the items and of their scales.
+
+    Columns: ``variable``; ``other_names`` of it in older files (``;``); ``wave7_question``;
+    ``text`` and ``text_source``; ``topic`` (the survey's own) and ``topic_broad`` (one of five);
+    ``order``, what a low or high position means; ``status`` of the codes: ``confirmed``,
+    ``partly`` (by analogy with a sister item) or ``unconfirmed`` (to be used only where a file's
+    labels confirm them); ``code``; ``label``; ``position`` on the scale, blank where it is the
+    code; ``off_scale``, ``yes`` for an answer that is no option; ``aliases``, other spellings of
+    the label (``;``); ``recode``, codes of the wave-7 file to codes of the time series
+    (``1:1;2:0``), blank where they are the same.
+
+    Parameters
+    ----------
+    name : str
+        ``"wvs"``: World Values Survey, European Values Study and their merge.
+    """
+    return _rows(f"catalogs/{name}.csv")
+
+
+def catalog_exclusions(name: str) -> list[dict[str, str]]:
+    """Return the repeated variables that a catalog leaves out, with the reason.
+
+    Columns: ``variable``, ``wave7_question``, ``reason``.
+    """
+    return _rows(f"catalogs/{name}_excluded.csv")
 
 
 def open_sample() -> dict[str, Any]:
@@ -34,7 +73,7 @@ def regions() -> list[dict[str, str]]:
 
     Region assignment is a judgement; doubtful cases are marked ``yes`` with a note.
     """
-    return list(csv.DictReader(_text("regions.csv").splitlines()))
+    return _rows("regions.csv")
 
 
 def recorded_predictions() -> Path:
