@@ -16,6 +16,8 @@ __all__ = [
     "catalog",
     "catalog_exclusions",
     "open_sample",
+    "preset_text",
+    "presets",
     "prompt_templates",
     "recorded_predictions",
     "regions",
@@ -61,6 +63,17 @@ def catalog_exclusions(name: str) -> list[dict[str, str]]:
 def open_sample() -> dict[str, Any]:
     """Return the catalog of the open sample: its files and its items, in order."""
     return tomllib.loads(_text("open_sample.toml"))
+
+
+def presets() -> list[str]:
+    """Return the names of the survey presets, sorted."""
+    folder = files("chronocore_data").joinpath("presets")
+    return sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml"))
+
+
+def preset_text(name: str) -> str:
+    """Return the text of a survey preset."""
+    return _text(f"presets/{name}.toml")
 
 
 def prompt_templates() -> dict[str, Any]:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
 from chronocore.engines.base import Option
 from chronocore.errors import SourceError
 
-__all__ = ["Item", "Microdata"]
+__all__ = ["MISSING", "Item", "Microdata"]
+
+#: Answers that are none: how many there are for each variable, time point and reason.
+MISSING = pa.schema(
+    {
+        "variable": pa.string(),
+        "country": pa.string(),
+        "study": pa.string(),
+        "wave": pa.int16(),
+        "year": pa.int16(),
+        "reason": pa.string(),
+        "count": pa.int64(),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +61,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Microdata:
-    """Respondents of one survey file.
+    """Respondents of one survey file, or of several files of one survey.
 
     Attributes
     ----------
@@ -56,15 +70,23 @@ class Microdata:
     respondents : pyarrow.Table
         One row a respondent: ``country`` (string), ``country_name`` (string or null), ``wave``
         (int16 or null), ``year`` (int16 or null), ``weight`` (float64, only if there is one),
-        and one float64 column of answer codes for each item, named by its variable.
+        and one numeric column of answer codes for each item, named by its variable: null or a
+        code that is no option is no valid answer. Where a file has them: ``weight_name`` (string
+        or null, the column a row's weight is from), ``study`` (string), ``stratum`` and ``psu``
+        (int64 or null), ``fieldwork_year`` (int16 or null).
     items : tuple of Item
         The items in the order of the catalog.
     weight : str or None
-        Name of the weight column in the file.
+        Name of the weight column in the file; names joined by ``, `` where there are several.
     source : str
         Where the file is from, for people.
-    provenance : dict of str to str
-        File name, size, sha256 and versions, for the manifest.
+    provenance : dict of str to object
+        File names, sizes, sha256, encodings, versions and what was read, for the manifest.
+    missing : pyarrow.Table or None
+        Answers that are none, counted by reason: schema :data:`MISSING`. Null where the source
+        does not say why an answer is missing.
+    notes : tuple of str
+        What a reader should know about the file.
     """
 
     survey: str
@@ -72,4 +94,6 @@ class Microdata:
     items: tuple[Item, ...]
     weight: str | None
     source: str
-    provenance: dict[str, str] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    missing: pa.Table | None = None
+    notes: tuple[str, ...] = ()

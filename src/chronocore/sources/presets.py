@@ -1,0 +1,269 @@
+"""Surveys as declarations: which columns a survey's files have and what their codes mean.
+
+A preset is a small TOML file. Those of known surveys come with the package; one for a new survey
+is written in the same form and named by its path. Everything in it can be overridden for one
+source in ``study.toml``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+import chronocore_data
+from chronocore.errors import ConfigurationError
+
+__all__ = [
+    "LETTERS",
+    "Columns",
+    "MissingCodes",
+    "Preset",
+    "StudyPart",
+    "letter_code",
+    "load_preset",
+    "preset_names",
+]
+
+#: Stata's ``.a`` to ``.z`` stand below every code a survey uses, so that they fit beside the
+#: codes of a question into 16 bits.
+LETTERS = {letter: -32700 - i for i, letter in enumerate("abcdefghijklmnopqrstuvwxyz")}
+
+Names = str | list[str]
+
+
+def letter_code(letter: str) -> int:
+    """Return the integer that stands for a Stata missing letter.
+
+    Examples
+    --------
+    >>> letter_code(".a"), letter_code("b")
+    (-32700, -32701)
+    """
+    return LETTERS[letter.lstrip(".").lower()]
+
+
+class Columns(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """Names of the columns that are no questions; a list names alternatives, best first.
+
+    Names are compared without regard to case. ``weight`` is an empty list where a survey has
+    none.
+    """
+
+    respondent: Names | None = None
+    country: Names | None = None
+    country_alpha: Names | None = None
+    country_name: Names | None = None
+    wave: Names | None = None
+    year: Names | None = None
+    fieldwork_year: Names | None = None
+    weight: Names | None = None
+    stratum: Names | None = None
+    psu: Names | None = None
+    study: Names | None = None
+
+    def names(self, role: str) -> list[str]:
+        """Return the alternatives for a role, best first."""
+        value: Names | None = getattr(self, role)
+        return [] if value is None else [value] if isinstance(value, str) else list(value)
+
+    def updated(self, other: Columns) -> Columns:
+        """Return these columns with those that ``other`` names replaced."""
+        changes = {role: getattr(other, role) for role in other.__struct_fields__}
+        return msgspec.structs.replace(self, **{k: v for k, v in changes.items() if v is not None})
+
+
+class StudyPart(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One of the studies a merged file holds: its code, and where its waves are numbered."""
+
+    code: int | str
+    wave: Names
+
+
+class Preset(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What is known about the files of one survey.
+
+    Attributes
+    ----------
+    name, survey : str
+        Name of the preset, and the lower-case key of the survey programme.
+    about, citation, doi : str
+        For people and for the manifest.
+    files : list of str
+        Patterns of file names, to guess the preset of a file.
+    items : str
+        A catalog of the package, the path of a catalog, or ``"labels"``: the questions a user
+        names, with the options the file's own value labels give.
+    item_column : {"variable", "wave7_question"}
+        Column of the catalog that names the question in the file.
+    prefix, case : str
+        How a column becomes the name of a variable.
+    country : str or None
+        The country of a survey of one country.
+    topic, topic_broad : str or None
+        Topic of questions that come from labels.
+    checks : list of str
+        Facts a user should check, because no documentation at hand confirms them.
+    columns : Columns
+    missing : dict of str to list
+        Codes, ranges (``"-99..-5"``) and Stata letters (``".a"``) by reason.
+    year_codes : dict of str to int
+        Years that the codes of the year column stand for.
+    studies : dict of str to StudyPart
+        The studies of a merged file, by the name that time points carry.
+    """
+
+    name: str
+    survey: str
+    about: str = ""
+    citation: str = ""
+    doi: str = ""
+    files: list[str] = []
+    items: str = "labels"
+    item_column: Literal["variable", "wave7_question"] = "variable"
+    prefix: str = ""
+    case: Literal["", "upper", "lower"] = ""
+    country: str | None = None
+    topic: str | None = None
+    topic_broad: str | None = None
+    checks: list[str] = []
+    columns: Columns = Columns()
+    missing: dict[str, list[int | str]] = {}
+    year_codes: dict[str, int] = {}
+    studies: dict[str, StudyPart] = {}
+
+    def variable(self, column: str) -> str:
+        """Return the name of the variable that a column holds."""
+        text = column.upper() if self.case == "upper" else column
+        text = text.lower() if self.case == "lower" else text
+        if self.prefix and text.casefold().startswith(self.prefix.casefold()):
+            text = text[len(self.prefix) :]
+        return self.prefix + text
+
+
+class MissingCodes:
+    """Reasons by code, from codes, ranges and letters.
+
+    Examples
+    --------
+    >>> codes = MissingCodes({"don't know": [-1, ".a"], "other missing": ["-99..-5"]}, "here")
+    >>> codes.reason(-1), codes.reason(-7), codes.reason(letter_code("a")), codes.reason(3)
+    ("don't know", 'other missing', "don't know", None)
+    """
+
+    def __init__(self, declared: Mapping[str, list[int | str]], where: str) -> None:
+        self._exact: dict[int, str] = {}
+        self._ranges: list[tuple[int, int, str]] = []
+        for reason, entries in declared.items():
+            for low, high in self._parse(reason, entries, where):
+                if low != high:
+                    self._ranges.append((low, high, reason))
+                elif self._exact.setdefault(low, reason) != reason:
+                    raise ConfigurationError(
+                        f"{where}: the missing code {_shown(low)} has two reasons, "
+                        f"{self._exact[low]!r} and {reason!r}"
+                    )
+
+    @staticmethod
+    def _parse(reason: str, entries: list[int | str], where: str) -> Iterator[tuple[int, int]]:
+        for entry in entries:
+            if isinstance(entry, int):
+                yield entry, entry
+            elif re.fullmatch(r"\.[a-zA-Z]", entry):
+                yield letter_code(entry), letter_code(entry)
+            elif match := re.fullmatch(r"\s*(-?\d+)\s*(?:\.\.\s*(-?\d+)\s*)?", entry):
+                low = int(match[1])
+                high = low if match[2] is None else int(match[2])
+                if high < low:
+                    raise ConfigurationError(
+                        f"{where}: the range {entry!r} of {reason!r} runs backwards"
+                    )
+                yield low, high
+            else:
+                raise ConfigurationError(
+                    f"{where}: {entry!r} of {reason!r} is no missing code; write a number, a "
+                    'range like "-99..-5" or a Stata letter like ".a"'
+                )
+
+    def reason(self, code: int) -> str | None:
+        """Return why a code is missing, or None if it is not declared."""
+        found = self._exact.get(code)
+        if found is not None:
+            return found
+        return next((reason for low, high, reason in self._ranges if low <= code <= high), None)
+
+
+def _shown(code: int) -> str:
+    letter = next((letter for letter, number in LETTERS.items() if number == code), None)
+    return str(code) if letter is None else f".{letter}"
+
+
+@cache
+def preset_names() -> tuple[str, ...]:
+    """Return the names of the presets that come with the package."""
+    return tuple(sorted(chronocore_data.presets()))
+
+
+def _near_key(error: msgspec.ValidationError) -> str:
+    text = str(error)
+    match = re.search(r"unknown field `(?P<key>[^`]*)`(?: - at `\$\.?(?P<at>[^`]*)`)?", text)
+    if not match:
+        return text
+    struct: type[msgspec.Struct] = Columns if match["at"] == "columns" else Preset
+    keys = [field.name for field in msgspec.structs.fields(struct)]
+    near = difflib.get_close_matches(match["key"], keys, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"valid keys are {', '.join(keys)}"
+    return f"unknown key {match['key']!r}; {hint}"
+
+
+def _parse(text: str, where: str) -> Preset:
+    try:
+        data: dict[str, Any] = tomllib.loads(text)
+        preset = msgspec.convert(data, Preset)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{where} is not valid TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"{where}: {_near_key(error)}") from None
+    if not re.fullmatch(r"[a-z][a-z0-9_-]*", preset.survey):
+        raise ConfigurationError(
+            f"{where}: survey {preset.survey!r} must be a lower-case key such as 'wvs'"
+        )
+    MissingCodes(preset.missing, where)
+    return preset
+
+
+def load_preset(name: str) -> Preset:
+    """Return a preset by its name, or from the path of a TOML file.
+
+    Raises
+    ------
+    ConfigurationError
+        There is no such preset, or the file is none.
+
+    Examples
+    --------
+    >>> load_preset("gss").columns.weight
+    ['wtssall', 'wtssps', 'wtssnrps']
+    """
+    if name in preset_names():
+        return _parse(chronocore_data.preset_text(name), f"preset {name}")
+    path = Path(name)
+    if path.suffix == ".toml":
+        try:
+            return _parse(path.read_text(encoding="utf-8-sig"), str(path))
+        except FileNotFoundError:
+            raise ConfigurationError(f"there is no preset file {path}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"{path} cannot be read: {error}") from None
+    known = ("open-sample", *preset_names())
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known presets: {', '.join(known)}"
+    raise ConfigurationError(
+        f"there is no preset {name!r}; {hint} (a preset of your own is named by its path, *.toml)"
+    )
