@@ -12,6 +12,7 @@ from chronocore_kernels import (
     multinomial,
     resampling,
     streams,
+    survey,
 )
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "multinomial",
     "resampling",
     "streams",
+    "survey",
 ]

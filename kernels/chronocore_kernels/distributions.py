@@ -118,7 +118,8 @@ def group_order(groups: Integers, n_groups: int) -> tuple[Integers, NDArray[np.i
 @kernel(parallel=True)
 def gather_rows(columns: Bytes, rows: NDArray[np.int32]) -> Bytes:
     """Return ``columns[:, rows]``, one thread a column."""
-    v, n = columns.shape
+    v = columns.shape[0]
+    n = rows.shape[0]
     out = np.empty((v, n), dtype=np.int8)
     for j in numba.prange(v):
         source = columns[j]

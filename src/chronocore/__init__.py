@@ -38,6 +38,13 @@ from chronocore.report import Finding, findings, report
 from chronocore.schema import chronocore_version
 from chronocore.score import ScoreResult, score, tables
 from chronocore.store import Study
+from chronocore.survey_design import (
+    DesignMean,
+    DesignShares,
+    design_mean,
+    design_shares,
+    replicate_mean,
+)
 from chronocore.warmup import warmup
 
 __version__ = chronocore_version()
@@ -47,6 +54,8 @@ __all__ = [
     "BuildResult",
     "ChronocoreError",
     "ConfigurationError",
+    "DesignMean",
+    "DesignShares",
     "EngineError",
     "Finding",
     "InvalidInputError",
@@ -67,6 +76,8 @@ __all__ = [
     "__version__",
     "bootstrap",
     "build",
+    "design_mean",
+    "design_shares",
     "direction_cosine",
     "export_run",
     "findings",
@@ -78,6 +89,7 @@ __all__ = [
     "predict",
     "preset_config",
     "quickstart",
+    "replicate_mean",
     "report",
     "sampling_noise",
     "score",

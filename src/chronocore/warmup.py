@@ -11,6 +11,7 @@ from chronocore.components import variance_components
 from chronocore.inference import bootstrap
 from chronocore.metrics import direction_cosine, wasserstein, weighted_distributions
 from chronocore.noise import sampling_noise
+from chronocore.survey_design import design_mean, design_shares
 from chronocore_kernels.jit import compiled_kernels
 
 __all__ = ["WarmupResult", "warmup"]
@@ -32,6 +33,8 @@ def warmup() -> WarmupResult:
     wasserstein(p, q, support=[1, 2])
     direction_cosine(p, q, p, q)
     weighted_distributions([1, 2], [0, 0], [1.0, 1.0], options=[1, 2])
+    design_shares([1, 2], [1, 2])
+    design_mean([1.0, 2.0])
     values = np.linspace(0.0, 1.0, 9)
     for statistic in ("mean", "median"):
         bootstrap(values, statistic, n_resamples=2, seed=0)
