@@ -9,40 +9,151 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import tomli_w
 
+import chronocore_data
 from chronocore.errors import ConfigurationError
 from chronocore.metrics import BOUNDARIES
 
 __all__ = [
     "PRESETS",
+    "Columns",
+    "Names",
     "Rules",
     "ScoreSettings",
     "Source",
     "StudyConfig",
     "dump_config",
+    "dump_source",
+    "explain_validation",
     "load_config",
     "parse_config",
     "preset_config",
+    "source_config",
+    "unknown_preset",
 ]
 
-PRESETS = ("open-sample",)
+#: What ``preset`` can name besides a TOML file of the user.
+PRESETS = ("open-sample", *chronocore_data.presets())
+
+Names = str | list[str]
 
 
-class Source(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One source of microdata.
+class Columns(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """Names of the columns that are no questions; a list names alternatives, best first.
 
-    ``variables`` limits the items; ``core_only = false`` adds the stress inputs of the open
-    sample.
+    Names are compared without regard to case. ``weight`` is an empty list where a survey has
+    none.
     """
 
-    preset: Literal["open-sample"]
+    respondent: Names | None = None
+    country: Names | None = None
+    country_alpha: Names | None = None
+    country_name: Names | None = None
+    wave: Names | None = None
+    year: Names | None = None
+    fieldwork_year: Names | None = None
+    weight: Names | None = None
+    stratum: Names | None = None
+    psu: Names | None = None
+    study: Names | None = None
+
+    def names(self, role: str) -> list[str]:
+        """Return the alternatives for a role, best first."""
+        value: Names | None = getattr(self, role)
+        return [] if value is None else [value] if isinstance(value, str) else list(value)
+
+    def updated(self, other: Columns) -> Columns:
+        """Return these columns with those that ``other`` names replaced."""
+        changes = {role: getattr(other, role) for role in other.__struct_fields__}
+        return msgspec.structs.replace(self, **{k: v for k, v in changes.items() if v is not None})
+
+
+class Source(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """One source of microdata: a preset and, unless it is the open sample, its files.
+
+    Attributes
+    ----------
+    preset : str
+        ``"open-sample"``, a preset of the package, or the path of one of your own.
+    file : str or list of str
+        One file, or several of the same survey; relative to ``study.toml``.
+    survey : str
+        Another key of the survey than the preset's.
+    variables : list of str
+        Only these questions; by default all of the catalog that the file has.
+    items : str
+        Catalog of the package, path of a catalog of your own (``.csv`` or ``.toml``), or
+        ``"labels"``: the value labels of the columns that ``variables`` names.
+    questionnaire : str
+        CSV with columns ``variable`` and ``text``: the wording of the questions.
+    country : str
+        Code of the country, for a file of one country.
+    weight : str or list of str
+        Weight column; a list names alternatives, and each country and time point takes the first
+        it has. ``"none"`` goes without weights.
+    columns : Columns
+        Column names that differ from the preset's.
+    missing : dict of str to list
+        Missing codes by reason; they are added to the preset's, and replace the preset's
+        meaning of a code.
+    year_codes : dict of str to int
+        Years that codes of the year column stand for.
+    waves : list of int
+        Only these waves of this source.
+    countries, exclude_countries : list of str
+        Only these countries, or all but these.
+    merge : dict of str to list of str
+        Countries to be taken as one, by the code of the one.
+    order : dict of str to list of int
+        Codes of a question in the order of its scale, where it is not that of the codes.
+    reverse : list of str
+        Questions whose codes run the other way in this file than in the catalog.
+    confirmed : list of str
+        Questions whose codes are unconfirmed in the catalog and were checked by you.
+    labels : {"stop", "flag"}
+        What to do when labels contradict the catalog or each other.
+    duplicates : {"report", "drop"}
+        What to do with respondents that occur more than once.
+    encoding : str
+        Encoding of the text in the file, where it is not found by itself.
+    core_only : bool
+        ``false`` adds the stress inputs of the open sample.
+    """
+
+    preset: str
+    file: str | list[str] | None = None
+    survey: str | None = None
     variables: list[str] | None = None
+    items: str | None = None
+    questionnaire: str | None = None
+    country: str | None = None
+    weight: str | list[str] | None = None
+    columns: Columns = Columns()
+    missing: dict[str, list[int | str]] = {}
+    year_codes: dict[str, int] | None = None
+    waves: list[int] | None = None
+    countries: list[str] | None = None
+    exclude_countries: list[str] | None = None
+    merge: dict[str, list[str]] = {}
+    order: dict[str, list[int]] = {}
+    reverse: list[str] = []
+    confirmed: list[str] = []
+    labels: Literal["stop", "flag"] = "stop"
+    duplicates: Literal["report", "drop"] = "report"
+    encoding: str | None = None
     core_only: bool = True
+
+    def files(self) -> list[str]:
+        """Return the files as a list."""
+        if self.file is None:
+            return []
+        return [self.file] if isinstance(self.file, str) else list(self.file)
 
 
 class Rules(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -84,14 +195,21 @@ class StudyConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 _SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "": StudyConfig,
     "sources": Source,
+    "sources.columns": Columns,
     "rules": Rules,
     "score": ScoreSettings,
 }
 
 
-def _explain(error: msgspec.ValidationError) -> str:
-    """Turn msgspec's message into one that names the nearest valid key."""
+def explain_validation(
+    error: msgspec.ValidationError, sections: Mapping[str, type[msgspec.Struct]]
+) -> str:
+    """Turn msgspec's message into one that names the nearest valid key.
+
+    ``sections`` maps the place of a key in the file to its structure.
+    """
     text = str(error)
     match = re.search(r"unknown field `(?P<key>[^`]*)`(?: - at `\$\.?(?P<at>[^`]*)`)?", text)
     if not match:
@@ -99,7 +217,7 @@ def _explain(error: msgspec.ValidationError) -> str:
             text.replace("Object", "study.toml").replace(" - at `$.", ", at `").replace("`$`", "")
         )
     at = re.sub(r"\[[^\]]*\]", "", match["at"] or "")
-    struct = _SECTIONS.get(at, StudyConfig)
+    struct = sections.get(at, sections[""])
     keys = [field.name for field in msgspec.structs.fields(struct)]
     near = difflib.get_close_matches(match["key"], keys, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"valid keys are {', '.join(keys)}"
@@ -115,6 +233,19 @@ def _check(config: StudyConfig, where: str) -> StudyConfig:
             raise ConfigurationError(f"{where}: {what}")
 
     require(bool(config.sources), "no [[sources]]; name at least one, for example open-sample")
+    for source in config.sources:
+        known = source.preset in PRESETS or source.preset.endswith(".toml")
+        require(known, f"sources: preset: {unknown_preset(source.preset)}")
+        if source.preset == "open-sample":
+            allowed = Source(
+                preset=source.preset, variables=source.variables, core_only=source.core_only
+            )
+            require(source == allowed, "the open sample takes only variables and core_only")
+        else:
+            require(
+                bool(source.files()),
+                f'[[sources]] with preset {source.preset!r} needs the data: file = "…"',
+            )
     require(rules.min_respondents >= 1, "rules.min_respondents must be at least 1")
     require(bool(rules.waves), "rules.waves is empty; list the waves to use, for example [3, 4]")
     if isinstance(rules.boundaries, str):
@@ -148,7 +279,7 @@ def parse_config(text: str, where: str = "study.toml") -> StudyConfig:
     try:
         return _check(msgspec.convert(data, StudyConfig), where)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"{where}: {_explain(error)}") from None
+        raise ConfigurationError(f"{where}: {explain_validation(error, _SECTIONS)}") from None
 
 
 def load_config(path: Path) -> StudyConfig:
@@ -162,35 +293,68 @@ def load_config(path: Path) -> StudyConfig:
     return parse_config(text, str(path))
 
 
+def unknown_preset(name: str) -> str:
+    """Return what to say about a preset that does not exist."""
+    near = difflib.get_close_matches(name, PRESETS, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known presets: {', '.join(PRESETS)}"
+    return f"there is no preset {name!r}; {hint}"
+
+
 def preset_config(name: str) -> StudyConfig:
-    """Return the settings of a preset."""
-    if name not in PRESETS:
-        near = difflib.get_close_matches(name, PRESETS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known presets: {', '.join(PRESETS)}"
-        raise ConfigurationError(f"there is no preset {name!r}; {hint}")
+    """Return the settings of the open sample, the one preset that needs no file."""
+    if name != "open-sample":
+        if name in PRESETS:
+            raise ConfigurationError(f"preset {name!r} needs the data: name its file")
+        raise ConfigurationError(unknown_preset(name))
     # The open sample ends at wave 6, so its newest time point is the latest there is.
     return StudyConfig(sources=[Source(preset="open-sample")], rules=Rules(newest="latest"))
 
 
+def source_config(preset: str, files: list[str]) -> StudyConfig:
+    """Return the settings of a study of one survey: its files, and the preset's own rules.
+
+    Examples
+    --------
+    >>> source_config("gss", ["gss7224_r3a.dta"]).sources[0].file
+    'gss7224_r3a.dta'
+    """
+    file = files[0] if len(files) == 1 else files
+    return _check(StudyConfig(sources=[Source(preset=preset, file=file)]), "settings")
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_none(v) for k, v in value.items() if v is not None}
+    return [_without_none(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def _one_line_lists(text: str) -> str:
+    """Write short lists of numbers or words on one line, where they read better."""
+
+    def join(match: re.Match[str]) -> str:
+        parts = [line.strip() for line in match[1].splitlines()]
+        line = "[" + " ".join(parts).rstrip(",") + "]"
+        return line if len(line) <= 80 else match[0]
+
+    return re.sub(r"\[\n((?:    [^\[\]{}\n]*,\n)+)\]", join, text)
+
+
+def dump_source(source: Source) -> str:
+    """Return one ``[[sources]]`` block of a ``study.toml``."""
+    text = tomli_w.dumps(_without_none(msgspec.to_builtins(source)))
+    # Tables of a source stand below it.
+    nested = re.sub(r"^\[(?=[^\]\n]+\]$)", "[sources.", text, flags=re.MULTILINE)
+    return _one_line_lists(f"[[sources]]\n{nested}\n")
+
+
 def dump_config(config: StudyConfig) -> str:
     """Return the text of a ``study.toml``; reading it back gives the same settings."""
-
-    def without_none(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {k: without_none(v) for k, v in value.items() if v is not None}
-        return [without_none(v) for v in value] if isinstance(value, list | tuple) else value
-
     head = (
         "# What this study asks for; edit it by hand.\n"
         "# [[sources]] and [rules] take effect with the next `chronocore build`,\n"
         "# [score] with the next `chronocore score`.\n\n"
     )
-    data = without_none(msgspec.to_builtins(config))
-    sources = "".join(f"[[sources]]\n{tomli_w.dumps(source)}\n" for source in data.pop("sources"))
-    # Short lists of numbers or words read better on one line.
-    rest = re.sub(
-        r"\[\n((?:    [^\[\]{}\n]*,\n)+)\]",
-        lambda match: "[" + " ".join(match[1].split()).rstrip(",") + "]",
-        tomli_w.dumps(data),
-    )
-    return head + sources + rest
+    data = _without_none(msgspec.to_builtins(config))
+    del data["sources"]
+    sources = "".join(map(dump_source, config.sources))
+    return head + sources + _one_line_lists(tomli_w.dumps(data))

@@ -7,7 +7,6 @@ source in ``study.toml``.
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -18,11 +17,11 @@ from typing import Any, Literal
 import msgspec
 
 import chronocore_data
+from chronocore.config import Columns, Names, explain_validation, unknown_preset
 from chronocore.errors import ConfigurationError
 
 __all__ = [
     "LETTERS",
-    "Columns",
     "MissingCodes",
     "Preset",
     "StudyPart",
@@ -35,8 +34,6 @@ __all__ = [
 #: codes of a question into 16 bits.
 LETTERS = {letter: -32700 - i for i, letter in enumerate("abcdefghijklmnopqrstuvwxyz")}
 
-Names = str | list[str]
-
 
 def letter_code(letter: str) -> int:
     """Return the integer that stands for a Stata missing letter.
@@ -47,36 +44,6 @@ def letter_code(letter: str) -> int:
     (-32700, -32701)
     """
     return LETTERS[letter.lstrip(".").lower()]
-
-
-class Columns(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """Names of the columns that are no questions; a list names alternatives, best first.
-
-    Names are compared without regard to case. ``weight`` is an empty list where a survey has
-    none.
-    """
-
-    respondent: Names | None = None
-    country: Names | None = None
-    country_alpha: Names | None = None
-    country_name: Names | None = None
-    wave: Names | None = None
-    year: Names | None = None
-    fieldwork_year: Names | None = None
-    weight: Names | None = None
-    stratum: Names | None = None
-    psu: Names | None = None
-    study: Names | None = None
-
-    def names(self, role: str) -> list[str]:
-        """Return the alternatives for a role, best first."""
-        value: Names | None = getattr(self, role)
-        return [] if value is None else [value] if isinstance(value, str) else list(value)
-
-    def updated(self, other: Columns) -> Columns:
-        """Return these columns with those that ``other`` names replaced."""
-        changes = {role: getattr(other, role) for role in other.__struct_fields__}
-        return msgspec.structs.replace(self, **{k: v for k, v in changes.items() if v is not None})
 
 
 class StudyPart(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -147,6 +114,9 @@ class Preset(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return self.prefix + text
 
 
+_SECTIONS: dict[str, type[msgspec.Struct]] = {"": Preset, "columns": Columns}
+
+
 class MissingCodes:
     """Reasons by code, from codes, ranges and letters.
 
@@ -210,18 +180,6 @@ def preset_names() -> tuple[str, ...]:
     return tuple(sorted(chronocore_data.presets()))
 
 
-def _near_key(error: msgspec.ValidationError) -> str:
-    text = str(error)
-    match = re.search(r"unknown field `(?P<key>[^`]*)`(?: - at `\$\.?(?P<at>[^`]*)`)?", text)
-    if not match:
-        return text
-    struct: type[msgspec.Struct] = Columns if match["at"] == "columns" else Preset
-    keys = [field.name for field in msgspec.structs.fields(struct)]
-    near = difflib.get_close_matches(match["key"], keys, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"valid keys are {', '.join(keys)}"
-    return f"unknown key {match['key']!r}; {hint}"
-
-
 def _parse(text: str, where: str) -> Preset:
     try:
         data: dict[str, Any] = tomllib.loads(text)
@@ -229,7 +187,7 @@ def _parse(text: str, where: str) -> Preset:
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{where} is not valid TOML: {error}") from None
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"{where}: {_near_key(error)}") from None
+        raise ConfigurationError(f"{where}: {explain_validation(error, _SECTIONS)}") from None
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", preset.survey):
         raise ConfigurationError(
             f"{where}: survey {preset.survey!r} must be a lower-case key such as 'wvs'"
@@ -261,9 +219,6 @@ def load_preset(name: str) -> Preset:
             raise ConfigurationError(f"there is no preset file {path}") from None
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{path} cannot be read: {error}") from None
-    known = ("open-sample", *preset_names())
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known presets: {', '.join(known)}"
     raise ConfigurationError(
-        f"there is no preset {name!r}; {hint} (a preset of your own is named by its path, *.toml)"
+        f"{unknown_preset(name)} (a preset of your own is named by its path, *.toml)"
     )

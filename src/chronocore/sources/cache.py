@@ -1,0 +1,223 @@
+"""The wanted columns of a survey file, typed and cached.
+
+A survey file of 1,000 columns takes minutes to decode and a study needs a part of it. The columns
+it needs are written once, in the smallest type that holds them, to a Parquet file named by the
+digest of the source, the columns and the version of the reader, and read from there afterwards.
+The cache lies in the user's cache folder; ``CHRONOCORE_CACHE=0`` keeps nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from chronocore.errors import SourceError
+from chronocore.sources.files import SurveyFile
+
+__all__ = ["cache_folder", "read_columns"]
+
+#: Changes whenever the same source would be read to other values.
+READER_VERSION = 1
+
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_BOUNDS = {kind: 2 ** (kind.bit_width - 1) for kind in _INTEGERS}
+
+
+def cache_folder() -> Path | None:
+    """Return the folder for cached survey files, or None if none can be written or wanted."""
+    if os.environ.get("CHRONOCORE_CACHE", "1") == "0":
+        return None
+    user = os.environ.get("XDG_CACHE_HOME")
+    try:
+        folder = (Path(user) if user else Path.home() / ".cache") / "chronocore" / "surveys"
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except (OSError, RuntimeError):
+        return None
+
+
+def read_columns(file: SurveyFile, digest: str | None, columns: Sequence[str]) -> pa.Table:
+    """Return columns of a survey file: integers in the smallest type, else float64 or text.
+
+    Parameters
+    ----------
+    file : SurveyFile
+    digest : str or None
+        SHA-256 of the file; None for a frame, which is not cached. Neither are Parquet and Arrow
+        files, which are as fast to read as the cache would be.
+    columns : sequence of str
+        Each must be a column of the file.
+
+    Returns
+    -------
+    pyarrow.Table
+        All rows of the file. Text columns are dictionary-encoded.
+
+    Raises
+    ------
+    SourceError
+        The file cannot be read, or has no rows.
+    """
+    wanted = list(dict.fromkeys(columns))
+    if digest is None or file.kind in ("parquet", "arrow", "frame"):
+        parts = [_narrow(table) for table in file.batches(wanted)]
+        return _checked(_unified(parts, wanted), file)
+    folder = cache_folder()
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="chronocore-") as temporary:
+            path = Path(temporary) / "columns.parquet"
+            _write(path, file, wanted)
+            return _checked(_load(path), file)
+    path = folder / f"{_key(file, digest, wanted)}.parquet"
+    with contextlib.suppress(pa.ArrowException, OSError, KeyError, ValueError):
+        table = _load(path)
+        kept = json.loads(table.schema.metadata[b"chronocore.encoding"])
+        file.encoding, file.fallback = kept["encoding"], kept["fallback"]
+        return _checked(table, file)
+    temporary_path = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        _write(temporary_path, file, wanted)
+        temporary_path.replace(path)
+    except OSError as error:
+        raise SourceError(
+            f"{path} cannot be written ({error.strerror or error}); free some space, or set "
+            "CHRONOCORE_CACHE=0 to keep no cache"
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary_path.unlink(missing_ok=True)
+    return _checked(_load(path), file)
+
+
+def _key(file: SurveyFile, digest: str, columns: Sequence[str]) -> str:
+    text = json.dumps([digest, file.kind, file.encoding, sorted(columns), READER_VERSION])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _checked(table: pa.Table, file: SurveyFile) -> pa.Table:
+    if not len(table):
+        raise SourceError(f"{file.name} has no rows")
+    return table
+
+
+def _load(path: Path) -> pa.Table:
+    return _with_dictionaries(pq.ParquetFile(path, memory_map=True).read())
+
+
+def _integer_type(column: pa.ChunkedArray) -> pa.DataType | None:
+    """Return the smallest integer type that holds a column of floats exactly, if there is one."""
+    if column.null_count != len(column):
+        whole = pc.all(pc.equal(pc.floor(column), column), min_count=0).as_py()
+        bounds = pc.min_max(column).as_py()
+        low, high = bounds["min"], bounds["max"]
+        if not whole or max(-low, high) >= 2.0**53:
+            return None
+        return next(k for k in _INTEGERS if -_BOUNDS[k] <= low and high < _BOUNDS[k])
+    return pa.int8()
+
+
+def _narrow(table: pa.Table) -> pa.Table:
+    """Store every column in the smallest type that holds it exactly."""
+    arrays: list[pa.ChunkedArray] = []
+    for column in table.columns:
+        if pa.types.is_string(column.type):
+            arrays.append(column.dictionary_encode())
+            continue
+        kind = _integer_type(column)
+        arrays.append(column if kind is None else column.cast(kind))
+    return pa.table(arrays, names=table.column_names)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_dictionary(kind) or pa.types.is_string(kind))
+
+
+def _common(kinds: Sequence[pa.DataType]) -> pa.DataType:
+    if any(_is_text(kind) for kind in kinds):
+        return pa.string()
+    if any(pa.types.is_floating(kind) for kind in kinds):
+        return pa.float64()
+    return max(kinds, key=lambda kind: kind.bit_width)
+
+
+def _as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if column.type == kind:
+        return column
+    if pa.types.is_dictionary(column.type):
+        return column.cast(pa.string())
+    if kind == pa.string() and pa.types.is_floating(column.type):
+        # "1", not "1.0": a number is the same code wherever in the file it stands.
+        integer = _integer_type(column)
+        column = column if integer is None else column.cast(integer)
+    return column.cast(kind)
+
+
+def _target(schemas: Sequence[pa.Schema], columns: Sequence[str]) -> list[pa.DataType]:
+    return [_common([schema.field(name).type for schema in schemas]) for name in columns]
+
+
+def _cast(table: pa.Table, kinds: Sequence[pa.DataType]) -> pa.Table:
+    arrays = [_as(column, kind) for column, kind in zip(table.columns, kinds, strict=True)]
+    return pa.table(arrays, names=table.column_names)
+
+
+def _unified(parts: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
+    if not parts:
+        return pa.table({name: pa.nulls(0, pa.int8()) for name in columns})
+    kinds = _target([part.schema for part in parts], columns)
+    table = pa.concat_tables([_cast(part, kinds) for part in parts])
+    return _with_dictionaries(table)
+
+
+def _with_dictionaries(table: pa.Table) -> pa.Table:
+    arrays = [
+        column.dictionary_encode().unify_dictionaries() if _is_text(column.type) else column
+        for column in table.columns
+    ]
+    return pa.table(arrays, names=table.column_names).replace_schema_metadata(table.schema.metadata)
+
+
+def _write(path: Path, file: SurveyFile, columns: Sequence[str]) -> None:
+    """Write the columns of a file, holding one batch of rows in memory at a time.
+
+    The type of a column is known only at the end, so batches are written apart, each as narrow as
+    it can be, and then put together.
+    """
+    with tempfile.TemporaryDirectory(prefix=".parts-", dir=path.parent) as folder:
+        parts: list[Path] = []
+        for table in file.batches(columns):
+            parts.append(Path(folder) / f"{len(parts)}.parquet")
+            pq.write_table(_cast_text(_narrow(table)), parts[-1], compression="lz4")
+        if not parts:
+            raise SourceError(f"{file.name} has no rows")
+        schemas = [pq.read_schema(part) for part in parts]
+        kinds = _target(schemas, columns)
+        kept = {"encoding": file.encoding, "fallback": file.fallback}
+        schema = pa.schema(
+            list(zip(columns, kinds, strict=True)),
+            metadata={"chronocore.encoding": json.dumps(kept)},
+        )
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for table in _tables(parts):
+                writer.write_table(_cast(table, kinds))
+
+
+def _cast_text(table: pa.Table) -> pa.Table:
+    kinds = [pa.string() if _is_text(c.type) else c.type for c in table.columns]
+    return _cast(table, kinds)
+
+
+def _tables(parts: Sequence[Path]) -> Iterator[pa.Table]:
+    for part in parts:
+        yield pq.ParquetFile(part).read()

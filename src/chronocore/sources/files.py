@@ -1,0 +1,542 @@
+"""Survey files of any format, as columns of codes.
+
+SPSS (``.sav``, ``.zsav``) and Stata (``.dta``) files are read by pyreadstat, text by Arrow's CSV
+reader, Parquet and Arrow files and frames by Arrow. All of them give the same: names, labels,
+declared missing codes, and the wanted columns in batches of rows, numeric (float64, Stata's missing
+letters as :data:`~chronocore.sources.presets.LETTERS`) or text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet as pq
+
+from chronocore.arrow import frame_table
+from chronocore.errors import MissingDependencyError, SourceError
+from chronocore.sources.presets import LETTERS
+
+__all__ = ["FORMATS", "SurveyFile", "file_digest", "open_frame", "open_survey_file", "parse_text"]
+
+#: Format of a file by the end of its name.
+FORMATS: Mapping[str, str] = {
+    ".sav": "spss",
+    ".zsav": "spss",
+    ".dta": "stata",
+    ".csv": "text",
+    ".tsv": "text",
+    ".tab": "text",
+    ".txt": "text",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+# Tried in this order where a file does not say, or says wrongly, how its text is encoded. The
+# last one decodes anything.
+ENCODINGS = ("utf-8", "cp1252", "latin1")
+
+# Cells held as Python objects at a time, about 32 bytes each.
+CELLS_PER_CHUNK = 20_000_000
+
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_BLANK = frozenset({"", ".", "na", "n/a", "nan", "null", "none", "#null!"})
+_LETTER = re.compile(r"\.([a-z])")
+
+
+@dataclass(slots=True)
+class SurveyFile:
+    """One survey file, opened: its columns are known, its rows are not read.
+
+    Attributes
+    ----------
+    name : str
+        For messages: the file's name, or what a frame is called.
+    path : Path or None
+    kind : {"spss", "stata", "text", "parquet", "arrow", "frame"}
+    columns : tuple of str
+        Names as the file has them, without stray quotes and without the label that some exports
+        append to a name.
+    labels : dict of str to str
+        Variable labels by column.
+    value_labels : dict of str to dict of int to str
+        Value labels by column and code, Stata's letters as their codes.
+    user_missing : dict of str to list of (float, float)
+        Ranges that the file declares missing, by column.
+    rows : int or None
+        Number of rows, where the file says.
+    encoding : str or None
+        How text is decoded; None where the file's own declaration holds.
+    fallback : bool
+        Whether ``encoding`` was found by trying.
+    """
+
+    name: str
+    path: Path | None
+    kind: str
+    columns: tuple[str, ...]
+    labels: dict[str, str] = field(default_factory=dict)
+    value_labels: dict[str, dict[int, str]] = field(default_factory=dict)
+    user_missing: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    rows: int | None = None
+    encoding: str | None = None
+    fallback: bool = False
+    declared_encoding: str | None = None
+    text_columns: frozenset[str] = frozenset()
+    table: pa.Table | None = None
+    delimiter: str = ","
+    raw_columns: tuple[str, ...] = ()
+
+    def find(self, name: str) -> str | None:
+        """Return the column of this name, without regard to case; an exact match comes first.
+
+        Raises
+        ------
+        SourceError
+            Several columns differ from the name in case only.
+        """
+        if name in self.columns:
+            return name
+        found = [column for column in self.columns if column.casefold() == name.casefold()]
+        if len(found) > 1:
+            raise SourceError(
+                f"{self.name} has the columns {', '.join(found)}, which differ in case only; "
+                f"write the one to use for {name!r}"
+            )
+        return found[0] if found else None
+
+    def first(self, names: Sequence[str]) -> str | None:
+        """Return the column of the first of several names that the file has."""
+        return next((found for name in names if (found := self.find(name)) is not None), None)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Read the wanted columns, some rows at a time.
+
+        Columns come as float64 (Stata's letters as their codes) or string; a column may be of one
+        type in one batch and of the other in the next.
+
+        Raises
+        ------
+        SourceError
+            The file cannot be read or decoded.
+        """
+        if self.kind in ("spss", "stata"):
+            return _statistical_batches(self, columns)
+        if self.kind == "text":
+            return _text_batches(self, columns)
+        return _arrow_batches(self, columns)
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, in hex digits."""
+    try:
+        with path.open("rb") as handle:
+            return hashlib.file_digest(handle, "sha256").hexdigest()
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def open_survey_file(path: Path, encoding: str | None = None) -> SurveyFile:
+    """Open a survey file and read what it says about its columns.
+
+    Parameters
+    ----------
+    path : Path
+    encoding : str, optional
+        How its text is encoded; by default what the file declares, or what decodes it.
+
+    Raises
+    ------
+    SourceError
+        The file is missing, of no known format, damaged, or cannot be decoded.
+    MissingDependencyError
+        The format needs pyreadstat, which is not installed.
+    """
+    kind = FORMATS.get(path.suffix.lower())
+    if kind is None:
+        raise SourceError(
+            f"{path}: files that end in {path.suffix or 'nothing'!r} are not read; save it as one "
+            f"of {', '.join(FORMATS)}"
+        )
+    if not path.is_file():
+        raise SourceError(f"there is no file {path}; file is relative to study.toml")
+    if encoding is not None:
+        try:
+            codecs.lookup(encoding)
+        except LookupError:
+            raise SourceError(f"{path}: there is no encoding {encoding!r}") from None
+    if kind in ("spss", "stata"):
+        return _open_statistical(path, kind, encoding)
+    if kind == "text":
+        return _open_text(path, encoding)
+    return _open_arrow(path, kind)
+
+
+def open_frame(frame: object, name: str) -> SurveyFile:
+    """Take any Arrow-compatible frame (polars, pyarrow, pandas, DuckDB) for a survey file."""
+    table = frame_table(frame, name)
+    return _with_names(
+        SurveyFile(name=name, path=None, kind="frame", columns=(), rows=len(table), table=table),
+        table.column_names,
+    )
+
+
+# -- names ---------------------------------------------------------------------------------------
+
+
+def _with_names(file: SurveyFile, raw: Sequence[str]) -> SurveyFile:
+    """Clean column names: stray quotes go, and ``Q1: label`` is a name and its label."""
+    names: list[str] = []
+    for column in raw:
+        text = column.strip().strip("\ufeff").strip("\"'“”").strip()
+        name, separator, label = text.partition(": ")
+        if separator and re.fullmatch(r"\w+", name):
+            file.labels.setdefault(name, label.strip())
+            text = name
+        names.append(text)
+    twice = sorted({name for name in names if names.count(name) > 1 and name})
+    if twice:
+        raise SourceError(f"{file.name} has the column {twice[0]!r} twice")
+    file.columns = tuple(names)
+    file.raw_columns = tuple(raw)
+    return file
+
+
+# -- SPSS and Stata ------------------------------------------------------------------------------
+
+
+def _pyreadstat(path: Path) -> Any:
+    try:
+        import pyreadstat
+    except ImportError:
+        raise MissingDependencyError(
+            f"reading {path.name} needs the package pyreadstat, which is not installed; "
+            "install it with: pip install 'chronocore[surveys]'"
+        ) from None
+    return pyreadstat
+
+
+def _read_statistical(path: Path, kind: str, **options: Any) -> tuple[dict[str, Any], Any]:
+    module = _pyreadstat(path)
+    read = module.read_sav if kind == "spss" else module.read_dta
+    data, metadata = read(
+        str(path),
+        output_format="dict",
+        user_missing=True,
+        disable_datetime_conversion=True,
+        **options,
+    )
+    return data, metadata
+
+
+def _is_encoding_trouble(error: Exception) -> bool:
+    text = str(error).lower()
+    return isinstance(error, UnicodeDecodeError) or "convert" in text or "encoding" in text
+
+
+def _cannot_read(path: Path, error: Exception) -> SourceError:
+    text = str(error).strip().splitlines()
+    return SourceError(
+        f"{path} cannot be read ({text[0] if text else type(error).__name__}); it is damaged, "
+        "incomplete, or of another format than its name says"
+    )
+
+
+def _cannot_decode(path: Path, tried: Sequence[str | None]) -> SourceError:
+    names = ", ".join(name or "the file's own declaration" for name in tried)
+    return SourceError(
+        f'{path} cannot be decoded; tried {names}. Name its encoding in [[sources]]: encoding = "…"'
+    )
+
+
+def _code(value: Any) -> int | None:
+    """Return a labelled value as a code; text and fractions have none."""
+    if isinstance(value, str):
+        letter = value.lstrip(".").lower()
+        return LETTERS.get(letter)
+    number = float(value)
+    return int(number) if number == int(number) else None
+
+
+def _open_statistical(path: Path, kind: str, encoding: str | None) -> SurveyFile:
+    tried: list[str | None] = [encoding] if encoding else [None, *ENCODINGS]
+    for attempt in tried:
+        try:
+            _, metadata = _read_statistical(path, kind, metadataonly=True, encoding=attempt)
+        except MissingDependencyError:
+            raise
+        except Exception as error:
+            if not _is_encoding_trouble(error):
+                raise _cannot_read(path, error) from None
+            continue
+        break
+    else:
+        raise _cannot_decode(path, tried)
+    file = SurveyFile(
+        name=path.name,
+        path=path,
+        kind=kind,
+        columns=(),
+        rows=metadata.number_rows,
+        encoding=attempt,
+        fallback=attempt is not None and encoding is None,
+        declared_encoding=metadata.file_encoding,
+    )
+    for column, label in metadata.column_names_to_labels.items():
+        if label:
+            file.labels[column] = label.strip()
+    for column, values in metadata.variable_value_labels.items():
+        codes = {_code(value): str(label).strip() for value, label in values.items()}
+        file.value_labels[column] = {c: label for c, label in codes.items() if c is not None}
+    for column, ranges in metadata.missing_ranges.items():
+        file.user_missing[column] = [
+            (float(entry["lo"]), float(entry["hi"]))
+            for entry in ranges
+            if not isinstance(entry["lo"], str)
+        ]
+    kinds = metadata.readstat_variable_types
+    file.text_columns = frozenset(c for c in metadata.column_names if kinds[c] == "string")
+    # Names of these formats are clean; labels stand beside them.
+    file.columns = file.raw_columns = tuple(metadata.column_names)
+    return file
+
+
+def _statistical_column(values: list[Any], is_text: bool) -> pa.Array:
+    if is_text:
+        return parse_text(pa.array(values, pa.string()))
+    try:
+        return pa.array(values, pa.float64(), from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):
+        # Numbers among Stata's missing letters.
+        codes = [LETTERS.get(v, v) if isinstance(v, str) else v for v in values]
+        return pa.array(codes, pa.float64(), from_pandas=True)
+
+
+def _statistical_batches(file: SurveyFile, columns: Sequence[str]) -> Iterator[pa.Table]:
+    path = file.path
+    assert path is not None
+    size = max(1_000, CELLS_PER_CHUNK // max(1, len(columns)))
+    start = 0
+    while True:
+        data = _statistical_rows(file, columns, start, size)
+        count = len(next(iter(data.values()))) if data else 0
+        if count:
+            arrays = [_statistical_column(data.pop(c), c in file.text_columns) for c in columns]
+            yield pa.table(arrays, names=list(columns))
+        start += count
+        # A header need not say how many rows there are; a short read is the end.
+        if count < size or (file.rows is not None and start >= file.rows):
+            return
+
+
+def _statistical_rows(
+    file: SurveyFile, columns: Sequence[str], start: int, size: int
+) -> dict[str, Any]:
+    path = file.path
+    assert path is not None
+    tried: list[str | None] = [file.encoding]
+    if file.encoding is None or file.fallback:
+        tried += [name for name in ENCODINGS if name != file.encoding]
+    for attempt in tried:
+        try:
+            data, _ = _read_statistical(
+                path,
+                file.kind,
+                usecols=list(columns),
+                encoding=attempt,
+                row_offset=start,
+                row_limit=size,
+            )
+        except Exception as error:
+            if not _is_encoding_trouble(error):
+                raise _cannot_read(path, error) from None
+            continue
+        if attempt != file.encoding:
+            file.encoding, file.fallback = attempt, True
+        return data
+    raise _cannot_decode(path, tried)
+
+
+# -- text ----------------------------------------------------------------------------------------
+
+
+def _text_encoding(path: Path, encoding: str | None) -> tuple[str, bool]:
+    """Return the encoding that decodes the whole file, and whether it is a fall-back."""
+    for attempt in (encoding,) if encoding else ENCODINGS:
+        decoder = codecs.getincrementaldecoder(attempt)()
+        try:
+            with path.open("rb") as handle:
+                while block := handle.read(1 << 20):
+                    decoder.decode(block)
+                decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            continue
+        except OSError as error:
+            raise SourceError(f"{path} cannot be read: {error.strerror or error}") from None
+        return attempt, encoding is None and attempt != ENCODINGS[0]
+    raise _cannot_decode(path, [encoding])
+
+
+def _open_text(path: Path, encoding: str | None) -> SurveyFile:
+    found, fallback = _text_encoding(path, encoding)
+    with path.open(encoding="utf-8-sig" if found == "utf-8" else found, newline="") as handle:
+        line = handle.readline()
+        if not line.strip():
+            raise SourceError(f"{path} is empty or has no header line")
+        # A comma inside quotes is none.
+        bare = re.sub(r'"[^"]*"', "", line)
+        delimiter = max("\t;,|", key=bare.count) if any(map(bare.count, "\t;,|")) else ","
+        handle.seek(0)
+        header = next(csv.reader(handle, delimiter=delimiter))
+    file = SurveyFile(
+        name=path.name,
+        path=path,
+        kind="text",
+        columns=(),
+        encoding=found,
+        fallback=fallback,
+        delimiter=delimiter,
+    )
+    return _with_names(file, header)
+
+
+def _text_batches(file: SurveyFile, columns: Sequence[str]) -> Iterator[pa.Table]:
+    assert file.path is not None
+    places = [file.columns.index(column) for column in columns]
+    names = [f"c{i}" for i in range(len(file.columns))]
+    wanted = [names[i] for i in places]
+    assert file.encoding is not None
+    try:
+        reader = pa.csv.open_csv(
+            file.path,
+            read_options=pa.csv.ReadOptions(
+                column_names=names,
+                skip_rows_after_names=1,
+                encoding="utf8" if file.encoding == "utf-8" else file.encoding,
+                block_size=16 << 20,
+            ),
+            parse_options=pa.csv.ParseOptions(delimiter=file.delimiter, newlines_in_values=True),
+            convert_options=pa.csv.ConvertOptions(
+                include_columns=wanted,
+                column_types=dict.fromkeys(wanted, pa.string()),
+                strings_can_be_null=False,
+            ),
+        )
+        for batch in reader:
+            arrays = [parse_text(batch.column(i), file.delimiter) for i in range(len(wanted))]
+            yield pa.table(arrays, names=list(columns))
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise _cannot_read(file.path, error) from None
+
+
+def parse_text(column: pa.Array | pa.ChunkedArray, delimiter: str = ",") -> pa.Array:
+    """Return a text column as numbers if all of it are, else as text.
+
+    ``1``, ``1.0`` and `` 1`` are one number; blanks are null; ``.a`` to ``.z`` are missing letters.
+    In files separated by semicolons a comma is a decimal point.
+
+    Examples
+    --------
+    >>> parse_text(pa.array(["1.0", " 1", "", ".a"])).to_pylist()
+    [1.0, 1.0, None, -32700.0]
+    >>> parse_text(pa.array(["1", " agree"])).to_pylist()
+    ['1', 'agree']
+    """
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    texts = [None if t is None else str(t).strip() for t in encoded.dictionary.to_pylist()]
+    numbers = [_number(text, delimiter) for text in texts]
+    blank = [text is None or text.casefold() in _BLANK for text in texts]
+    if all(number is not None or empty for number, empty in zip(numbers, blank, strict=True)):
+        values = pa.array(numbers, pa.float64())
+    else:
+        kept = [None if empty else text for text, empty in zip(texts, blank, strict=True)]
+        values = pa.array(kept, pa.string())
+    return values.take(encoded.indices)
+
+
+def _number(text: str | None, delimiter: str) -> float | None:
+    if text is None:
+        return None
+    if delimiter == ";" and text.count(",") == 1 and "." not in text:
+        text = text.replace(",", ".")
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    letter = _LETTER.fullmatch(text.lower())
+    return None if letter is None else float(LETTERS[letter[1]])
+
+
+# -- Arrow ---------------------------------------------------------------------------------------
+
+
+def _open_arrow(path: Path, kind: str) -> SurveyFile:
+    try:
+        if kind == "parquet":
+            parquet = pq.ParquetFile(path)
+            names, rows, table = parquet.schema_arrow.names, parquet.metadata.num_rows, None
+        else:
+            table = pa.feather.read_table(path, memory_map=True)
+            names, rows = table.column_names, len(table)
+    except (pa.ArrowException, OSError) as error:
+        raise _cannot_read(path, error) from None
+    file = SurveyFile(name=path.name, path=path, kind=kind, columns=(), rows=rows, table=table)
+    return _with_names(file, names)
+
+
+def _arrow_batches(file: SurveyFile, columns: Sequence[str]) -> Iterator[pa.Table]:
+    raw = [file.raw_columns[file.columns.index(column)] for column in columns]
+    if file.table is not None:
+        tables: Iterator[pa.Table] = iter([file.table.select(raw)])
+    else:
+        assert file.path is not None
+        tables = _parquet_tables(file.path, raw)
+    for table in tables:
+        arrays = [_arrow_column(table.column(i), file.name, columns[i]) for i in range(len(raw))]
+        yield pa.table(arrays, names=list(columns))
+
+
+def _parquet_tables(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
+    size = max(1_000, CELLS_PER_CHUNK // max(1, len(columns)))
+    try:
+        for batch in pq.ParquetFile(path).iter_batches(batch_size=size, columns=list(columns)):
+            yield pa.Table.from_batches([batch])
+    except (pa.ArrowException, OSError) as error:
+        raise _cannot_read(path, error) from None
+
+
+def _arrow_column(column: pa.ChunkedArray, where: str, name: str) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        if pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type):
+            return parse_text(column.cast(pa.dictionary(pa.int32(), pa.string())))
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return pc.year(column).cast(pa.float64())
+    if pa.types.is_floating(kind):
+        # What pandas calls missing is NaN.
+        values = column.cast(pa.float64())
+        return pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
+        return column.cast(pa.float64())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return parse_text(column)
+    if str(kind) == "string_view":
+        return parse_text(column.cast(pa.string()))
+    if pa.types.is_null(kind):
+        return pa.chunked_array([pa.nulls(len(column), pa.float64())])
+    raise SourceError(f"{where}, column {name}: a column of type {kind} holds no answers")
