@@ -2,5 +2,6 @@
 
 from chronocore.sources.microdata import Item, Microdata
 from chronocore.sources.open_sample import read_open_sample
+from chronocore.sources.survey import read_survey, survey_microdata
 
-__all__ = ["Item", "Microdata", "read_open_sample"]
+__all__ = ["Item", "Microdata", "read_open_sample", "read_survey", "survey_microdata"]

@@ -27,7 +27,15 @@ from chronocore.arrow import frame_table
 from chronocore.errors import MissingDependencyError, SourceError
 from chronocore.sources.presets import LETTERS
 
-__all__ = ["FORMATS", "SurveyFile", "file_digest", "open_frame", "open_survey_file", "parse_text"]
+__all__ = [
+    "FORMATS",
+    "SurveyFile",
+    "file_digest",
+    "open_frame",
+    "open_survey_file",
+    "parse_number",
+    "parse_text",
+]
 
 #: Format of a file by the end of its name.
 FORMATS: Mapping[str, str] = {
@@ -459,7 +467,7 @@ def parse_text(column: pa.Array | pa.ChunkedArray, delimiter: str = ",") -> pa.A
         column = column.combine_chunks()
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     texts = [None if t is None else str(t).strip() for t in encoded.dictionary.to_pylist()]
-    numbers = [_number(text, delimiter) for text in texts]
+    numbers = [parse_number(text, delimiter) for text in texts]
     blank = [text is None or text.casefold() in _BLANK for text in texts]
     if all(number is not None or empty for number, empty in zip(numbers, blank, strict=True)):
         values = pa.array(numbers, pa.float64())
@@ -469,7 +477,8 @@ def parse_text(column: pa.Array | pa.ChunkedArray, delimiter: str = ",") -> pa.A
     return values.take(encoded.indices)
 
 
-def _number(text: str | None, delimiter: str) -> float | None:
+def parse_number(text: str | None, delimiter: str = ",") -> float | None:
+    """Return the number, or the code of the missing letter, that a text is, or None."""
     if text is None:
         return None
     if delimiter == ";" and text.count(",") == 1 and "." not in text:

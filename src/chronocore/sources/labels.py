@@ -73,7 +73,8 @@ class LabelConflict:
     """A contradiction between a file's label and what was expected.
 
     ``kind`` is ``reversed`` (the scale runs the other way), ``moved`` (the label of another
-    option), ``different`` (the label of none) or ``extra`` (a labelled answer that is no option).
+    option), ``different`` (the label of none), ``extra`` (a labelled answer that is no option) or
+    ``missing`` (an option that the file declares missing).
     """
 
     variable: str
@@ -88,6 +89,8 @@ class LabelConflict:
         place = f"{self.variable} in {self.where}: code {self.code} is labelled {self.label!r}"
         if self.kind == "extra":
             return f"{place}, which is no option of the catalog"
+        if self.kind == "missing":
+            return f"{place} and declared missing, but it is an option of the catalog"
         if self.kind == "reversed":
             return f"{place} and should be {self.expected!r}: the scale runs the other way"
         return f"{place} and should be {self.expected!r}"

@@ -22,6 +22,7 @@ from chronocore.errors import ConfigurationError
 
 __all__ = [
     "LETTERS",
+    "VALID",
     "MissingCodes",
     "Preset",
     "StudyPart",
@@ -117,8 +118,22 @@ class Preset(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 _SECTIONS: dict[str, type[msgspec.Struct]] = {"": Preset, "columns": Columns}
 
 
+#: A reason that makes a code an answer after all.
+VALID = "valid"
+
+
 class MissingCodes:
     """Reasons by code, from codes, ranges and letters.
+
+    Parameters
+    ----------
+    declared : dict of str to list
+        Codes, ranges and letters by reason; those of the reason ``valid`` are answers, whatever
+        ``otherwise`` says of them.
+    where : str
+        For messages.
+    otherwise : MissingCodes, optional
+        Asked for codes that are not declared here.
 
     Examples
     --------
@@ -127,9 +142,15 @@ class MissingCodes:
     ("don't know", 'other missing', "don't know", None)
     """
 
-    def __init__(self, declared: Mapping[str, list[int | str]], where: str) -> None:
+    def __init__(
+        self,
+        declared: Mapping[str, list[int | str]],
+        where: str,
+        otherwise: MissingCodes | None = None,
+    ) -> None:
         self._exact: dict[int, str] = {}
         self._ranges: list[tuple[int, int, str]] = []
+        self._otherwise = otherwise
         for reason, entries in declared.items():
             for low, high in self._parse(reason, entries, where):
                 if low != high:
@@ -164,9 +185,11 @@ class MissingCodes:
     def reason(self, code: int) -> str | None:
         """Return why a code is missing, or None if it is not declared."""
         found = self._exact.get(code)
-        if found is not None:
-            return found
-        return next((reason for low, high, reason in self._ranges if low <= code <= high), None)
+        if found is None:
+            found = next((why for low, high, why in self._ranges if low <= code <= high), None)
+        if found is None and self._otherwise is not None:
+            return self._otherwise.reason(code)
+        return None if found == VALID else found
 
 
 def _shown(code: int) -> str:

@@ -1,0 +1,223 @@
+"""Raw columns -> answers that are options, and reasons for those that are none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from chronocore.errors import SourceError
+from chronocore.sources.files import parse_number
+from chronocore.sources.labels import missing_reason, same_label
+from chronocore.sources.presets import LETTERS, MissingCodes
+
+__all__ = ["NOT_ON_SCALE", "Answers", "Coding", "code_answers", "distinct_values"]
+
+NOT_ON_SCALE = "not on the scale"
+OFF_SCALE = "off scale"
+NO_VALUE = "no value in the file"
+FILE_MISSING = "declared missing in the file"
+
+_LETTER_OF = {code: f".{letter}" for letter, code in LETTERS.items()}
+
+Value = int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """What the codes of one column mean.
+
+    Attributes
+    ----------
+    options : dict of int to int
+        Codes in the file to codes of the options.
+    names : dict of int to tuple of str
+        Labels of the options by their code, for files that hold labels in place of codes.
+    off_scale : dict of int to tuple of str
+        Codes in the file of answers that are no options, and their labels.
+    labels : dict of int to str
+        The file's own value labels.
+    user_missing : sequence of (float, float)
+        Ranges that the file declares missing.
+    missing : MissingCodes
+        Missing codes declared for the survey.
+    """
+
+    options: Mapping[int, int]
+    names: Mapping[int, tuple[str, ...]]
+    off_scale: Mapping[int, tuple[str, ...]]
+    labels: Mapping[int, str]
+    user_missing: Sequence[tuple[float, float]]
+    missing: MissingCodes
+
+    def reason(self, code: int) -> str:
+        """Return why a code that is no option is no answer."""
+        declared = self.missing.reason(code)
+        label = self.labels.get(code)
+        named = missing_reason(label) if label else None
+        if any(low <= code <= high for low, high in self.user_missing):
+            return declared or named or FILE_MISSING
+        if code in self.off_scale:
+            return OFF_SCALE
+        if declared or named:
+            return declared or str(named)
+        if code in _LETTER_OF:
+            return f"missing {_LETTER_OF[code]}"
+        return NOT_ON_SCALE
+
+    def read(self, value: Value) -> int | str:
+        """Return the option that a value is, or the reason why it is none.
+
+        Raises
+        ------
+        ValueError
+            A text that is neither a code, nor a label, nor a reason.
+        """
+        if value is None:
+            return NO_VALUE
+        if isinstance(value, str):
+            number = parse_number(value)
+            if number is None:
+                for code, names in self.names.items():
+                    if any(same_label(value, name) for name in names):
+                        return code
+                for names in self.off_scale.values():
+                    if any(same_label(value, name) for name in names):
+                        return OFF_SCALE
+                reason = missing_reason(value)
+                if reason is None:
+                    raise ValueError(value)
+                return reason
+            value = number
+        if value != int(value):
+            return NOT_ON_SCALE
+        code = int(value)
+        if any(low <= code <= high for low, high in self.user_missing):
+            return self.reason(code)
+        option = self.options.get(code)
+        return self.reason(code) if option is None else option
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers to one question.
+
+    Attributes
+    ----------
+    column : pyarrow.Array
+        Option codes, int8 or int16, null where there is no answer.
+    values : list
+        The distinct values in the file.
+    meaning : list of int or str
+        The option or the reason of each distinct value.
+    counts : (G, D) int64
+        Rows by group and distinct value.
+    """
+
+    column: pa.Array
+    values: list[Value]
+    meaning: list[int | str]
+    counts: NDArray[np.int64]
+
+    def by_option(self) -> dict[int, NDArray[np.int64]]:
+        """Return the number of answers in each group, by option."""
+        totals: dict[int, NDArray[np.int64]] = {}
+        for place, meaning in enumerate(self.meaning):
+            if isinstance(meaning, int):
+                totals[meaning] = totals.get(meaning, 0) + self.counts[:, place]
+        return totals
+
+    def by_reason(self) -> dict[str, NDArray[np.int64]]:
+        """Return the number of missing answers in each group, by reason."""
+        totals: dict[str, NDArray[np.int64]] = {}
+        for place, meaning in enumerate(self.meaning):
+            if isinstance(meaning, str):
+                totals[meaning] = totals.get(meaning, 0) + self.counts[:, place]
+        return totals
+
+    def undeclared(self) -> dict[str, int]:
+        """Return the values that are neither options nor declared missing, with their counts."""
+        return {
+            str(value): int(self.counts[:, place].sum())
+            for place, (value, meaning) in enumerate(zip(self.values, self.meaning, strict=True))
+            if meaning == NOT_ON_SCALE
+        }
+
+
+def distinct_values(column: pa.ChunkedArray) -> tuple[list[Value], NDArray[np.int64]]:
+    """Return the distinct values of a column, and the place of each row's among them.
+
+    Null is one of them, and comes last.
+    """
+    if pa.types.is_dictionary(column.type):
+        encoded = column.combine_chunks()
+        texts: list[Value] = encoded.dictionary.to_pylist()
+        place = np.asarray(pc.fill_null(encoded.indices, len(texts)).to_numpy(), dtype=np.int64)
+        return [*texts, None], place
+    if pa.types.is_integer(column.type) and column.type.bit_width <= 16:
+        missing = 2 ** (column.type.bit_width - 1)
+        if column.null_count == 0:
+            numbers = np.asarray(column.to_numpy(), dtype=np.int32)
+        else:
+            filled = pc.fill_null(column.cast(pa.int32()), missing)
+            numbers = np.asarray(filled.to_numpy(), dtype=np.int32)
+        used = np.bincount(numbers + missing, minlength=2 * missing + 1)
+        present = np.flatnonzero(used[: 2 * missing])
+        lookup = np.full(2 * missing + 1, len(present), dtype=np.int64)
+        lookup[present] = np.arange(len(present))
+        return [*map(int, present - missing), None], lookup[numbers + missing]
+    floats = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    known = ~np.isnan(floats)
+    found, inverse = np.unique(floats[known], return_inverse=True)
+    place = np.full(len(floats), len(found), dtype=np.int64)
+    place[known] = inverse
+    return [*map(float, found), None], place
+
+
+def code_answers(
+    column: pa.ChunkedArray, coding: Coding, group: NDArray[np.int64], n_groups: int, where: str
+) -> Answers:
+    """Turn a raw column into answers.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        Integers, floats, or dictionary-encoded text.
+    coding : Coding
+    group : (N,) int64
+        The group of each row.
+    n_groups : int
+    where : str
+        File and column, for messages.
+
+    Raises
+    ------
+    SourceError
+        A text in the column is no answer.
+    """
+    values, place = distinct_values(column)
+    meaning: list[int | str] = []
+    for index, value in enumerate(values):
+        try:
+            meaning.append(coding.read(value))
+        except ValueError:
+            row = int(np.flatnonzero(place == index)[0]) + 1
+            known = ", ".join(names[0] for names in coding.names.values())
+            raise SourceError(
+                f"{where}, row {row}: {value!r} is no answer; the options are {known}. Declare "
+                "its label in an item catalog, or leave the question out with variables"
+            ) from None
+    codes = [entry if isinstance(entry, int) else 0 for entry in meaning]
+    kind = np.int8 if all(-128 <= code < 128 for code in codes) else np.int16
+    invalid = np.array([isinstance(entry, str) for entry in meaning])
+    counts = np.bincount(group * len(values) + place, minlength=n_groups * len(values))
+    return Answers(
+        column=pa.array(np.array(codes, dtype=kind)[place], mask=invalid[place]),
+        values=values,
+        meaning=meaning,
+        counts=counts.reshape(n_groups, len(values)).astype(np.int64),
+    )

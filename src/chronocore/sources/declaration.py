@@ -1,0 +1,217 @@
+"""What a source declares, and the columns of its files that are no questions."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chronocore.config import Columns, Source
+from chronocore.errors import SourceError
+from chronocore.sources.catalog import CatalogItem, load_catalog, load_questionnaire
+from chronocore.sources.files import SurveyFile, file_digest, open_frame, open_survey_file
+from chronocore.sources.presets import MissingCodes, Preset, load_preset
+from chronocore.sources.respondents import Roles
+
+__all__ = ["Declaration", "OpenFile", "declare", "find_roles", "near", "open_files"]
+
+_REQUIRED = ("year",)
+_OPTIONAL = ("respondent", "country_alpha", "country_name", "fieldwork_year", "stratum", "psu")
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A preset with everything that a source declares on top of it.
+
+    Attributes
+    ----------
+    source : Source
+    preset : Preset
+    survey : str
+    columns : Columns
+    own_columns : Columns
+        Only those that the source names: a file must have them.
+    weights : tuple of str
+        Weight columns in the order of preference; empty to go without.
+    missing : MissingCodes
+    year_codes : dict of str to int
+    country : str or None
+    catalog : tuple of CatalogItem or None
+        None: the items come from value labels.
+    questionnaire : dict of str to str
+    """
+
+    source: Source
+    preset: Preset
+    survey: str
+    columns: Columns
+    own_columns: Columns
+    weights: tuple[str, ...]
+    missing: MissingCodes
+    year_codes: Mapping[str, int]
+    country: str | None
+    catalog: tuple[CatalogItem, ...] | None
+    questionnaire: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class OpenFile:
+    """One file of a source, with the columns that are used."""
+
+    file: SurveyFile
+    digest: str | None
+    size: int | None
+    roles: Roles
+    questions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The file's name, for messages."""
+        return self.file.name
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """Return the names most like one that is not known, as the end of a message."""
+    folded = {entry.casefold(): entry for entry in known}
+    near = difflib.get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.6)
+    return f"; nearest: {', '.join(folded[n] for n in near)}" if near else ""
+
+
+def declare(source: Source, base: Path) -> Declaration:
+    """Put a preset and what a source declares together.
+
+    Parameters
+    ----------
+    source : Source
+    base : Path
+        The folder that relative paths start from.
+
+    Raises
+    ------
+    ConfigurationError
+        A preset, a catalog or a questionnaire is missing or contradicts itself.
+    """
+    name = source.preset
+    preset = load_preset(str(base / name) if name.endswith(".toml") else name)
+    where = f"[[sources]] {name}"
+    columns = preset.columns.updated(source.columns)
+    weight = source.weight if source.weight is not None else columns.names("weight")
+    weights = [weight] if isinstance(weight, str) else list(weight)
+    if [w.casefold() for w in weights] == ["none"]:
+        weights = []
+    # A catalog that a preset of the user's own names lies beside that preset.
+    items, folder = preset.items, base
+    if source.items is not None:
+        items = source.items
+    elif name.endswith(".toml"):
+        folder = (base / name).parent
+    catalog: tuple[CatalogItem, ...] | None = None
+    if items != "labels":
+        path = Path(items)
+        is_file = path.suffix in (".csv", ".toml")
+        catalog = load_catalog(str(folder / path) if is_file else items)
+    questionnaire: dict[str, str] = {}
+    if source.questionnaire is not None:
+        questionnaire = load_questionnaire(base / source.questionnaire)
+    return Declaration(
+        source=source,
+        preset=preset,
+        survey=source.survey or preset.survey,
+        columns=columns,
+        own_columns=source.columns,
+        weights=tuple(weights),
+        missing=MissingCodes(source.missing, where, MissingCodes(preset.missing, preset.name)),
+        year_codes=preset.year_codes if source.year_codes is None else source.year_codes,
+        country=source.country or (None if source.columns.country else preset.country),
+        catalog=catalog,
+        questionnaire=questionnaire,
+    )
+
+
+def find_roles(declared: Declaration, file: SurveyFile) -> tuple[Roles, list[str]]:
+    """Find the columns that are no questions.
+
+    Returns
+    -------
+    roles : Roles
+    lacking : list of str
+        What the file must have and has not, in words.
+    """
+    columns: dict[str, str] = {}
+    lacking: list[str] = []
+
+    def look(role: str, required: bool) -> None:
+        names = declared.columns.names(role)
+        if not names:
+            if required:
+                lacking.append(f'no column is declared for {role}: [sources.columns] {role} = "…"')
+            return
+        found = file.first(names)
+        if found is not None:
+            columns[role] = found
+        elif required or getattr(declared.own_columns, role) is not None:
+            lacking.append(
+                f"{role}: no column {' or '.join(names)}{near(names[0], file.columns)}; name it "
+                f'with [sources.columns] {role} = "…"'
+            )
+
+    if declared.country is None:
+        look("country", required=True)
+    for role in _REQUIRED:
+        look(role, required=True)
+    waves: dict[str, str] = {}
+    if declared.preset.studies:
+        look("study", required=True)
+        for study, part in declared.preset.studies.items():
+            found = file.first([part.wave] if isinstance(part.wave, str) else part.wave)
+            if found is not None:
+                waves[study] = found
+        if not waves:
+            lacking.append("wave: no wave column of any study")
+    elif declared.columns.names("wave"):
+        look("wave", required=True)
+    for role in _OPTIONAL:
+        look(role, required=False)
+    weights = [w for name in declared.weights if (w := file.find(name)) is not None]
+    return Roles(columns, tuple(weights), waves), lacking
+
+
+def open_files(declared: Declaration, base: Path, frames: Mapping[str, object]) -> list[OpenFile]:
+    """Open the files of a source and find the columns that are no questions.
+
+    Raises
+    ------
+    SourceError
+        A file cannot be read or lacks a column it must have.
+    """
+    opened: list[OpenFile] = []
+    for name in declared.source.files():
+        digest: str | None = None
+        size: int | None = None
+        if name in frames:
+            file = open_frame(frames[name], name)
+        else:
+            path = base / name
+            file = open_survey_file(path, declared.source.encoding)
+            digest, size = file_digest(path), path.stat().st_size
+        roles, lacking = find_roles(declared, file)
+        if lacking:
+            raise SourceError(
+                f"{file.name} does not have what {declared.source.preset} needs: "
+                f"{'; '.join(lacking)}. `chronocore build --explain` shows what it has"
+            )
+        opened.append(OpenFile(file, digest, size, roles))
+    twice = {
+        o.digest for o in opened if o.digest and [p.digest for p in opened].count(o.digest) > 1
+    }
+    if twice:
+        names = ", ".join(o.name for o in opened if o.digest in twice)
+        raise SourceError(f"{names} are the same file; list it once")
+    if declared.weights and not any(o.roles.weights for o in opened):
+        raise SourceError(
+            f"{', '.join(o.name for o in opened)} has no weight column "
+            f"{' or '.join(declared.weights)}{near(declared.weights[0], opened[0].file.columns)}; "
+            'name it with weight = "…", or go without: weight = "none"'
+        )
+    return opened

@@ -1,0 +1,438 @@
+"""Who answered: country, wave, year, weight and design of every respondent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chronocore.countries import (
+    country_code,
+    country_code_of_name,
+    country_label_parts,
+    country_name,
+    region_of,
+)
+from chronocore.errors import SourceError
+from chronocore.sources.answers import distinct_values
+from chronocore.sources.files import SurveyFile, parse_number
+from chronocore.sources.presets import Preset, StudyPart
+
+__all__ = ["Group", "Respondents", "Roles", "read_respondents"]
+
+#: Country, study, wave and year.
+Group = tuple[str | None, str | None, int | None, int | None]
+
+_YEARS = range(1900, 2101)
+_NONE = -(2**31)
+_MOST_WAVES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The columns of one file that are no questions.
+
+    ``waves`` gives the wave column of every study of a merged file; ``weights`` are in the order of
+    preference.
+    """
+
+    columns: Mapping[str, str]
+    weights: tuple[str, ...]
+    waves: Mapping[str, str]
+
+    def names(self) -> list[str]:
+        """Return all columns, each once."""
+        return list(dict.fromkeys([*self.columns.values(), *self.weights, *self.waves.values()]))
+
+
+@dataclass(slots=True)
+class Respondents:
+    """The rows of one file.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        As in :class:`~chronocore.sources.microdata.Microdata`, without answers.
+    groups : list of Group
+        Distinct country, study, wave and year.
+    group : (N,) int64
+        The group of each row.
+    keep : (N,) bool or None
+        Rows that are taken; None if all are.
+    weights : tuple of str
+        Weight columns in use.
+    notes : list of str
+    duplicates : int
+        Rows that repeat another respondent.
+    """
+
+    table: pa.Table
+    groups: list[Group]
+    group: NDArray[np.int64]
+    keep: NDArray[np.bool_] | None
+    weights: tuple[str, ...]
+    notes: list[str] = field(default_factory=list)
+    duplicates: int = 0
+    countries: dict[str, int] = field(default_factory=dict)
+
+
+def _integers(column: pa.ChunkedArray, where: str) -> NDArray[np.int64]:
+    """Return a numeric column as integers, -2**31 where it has none."""
+    values, place = distinct_values(column)
+    codes: list[int] = []
+    for value in values:
+        number = parse_number(value) if isinstance(value, str) else value
+        if isinstance(value, str) and number is None:
+            raise SourceError(f"{where}: {value!r} is no number")
+        whole = number is not None and number == int(number)
+        codes.append(int(number) if whole and number is not None else _NONE)
+    return np.array(codes, dtype=np.int64)[place]
+
+
+def _years(column: pa.ChunkedArray, year_codes: Mapping[str, int], where: str) -> NDArray[np.int64]:
+    """Return years; negative codes are missing, dates of the form YYYYMMDD give their year."""
+    numbers = _integers(column, where)
+    found, place = np.unique(numbers, return_inverse=True)
+    years: list[int] = []
+    for number in found.tolist():
+        if str(number) in year_codes:
+            years.append(year_codes[str(number)])
+        elif number in _YEARS:
+            years.append(number)
+        elif number // 10_000 in _YEARS:
+            years.append(number // 10_000)
+        elif number < 0:
+            years.append(_NONE)
+        else:
+            raise SourceError(
+                f"{where}: {number} is no year; name another column with [sources.columns] year, "
+                f"or say which year it stands for: [sources.year_codes] {number} = …"
+            )
+    return np.array(years, dtype=np.int64)[place.reshape(-1)]
+
+
+def _text_country(text: str, notes: set[str], where: str) -> str | None:
+    """Return the code of a country that a file writes as text."""
+    if not text.strip():
+        return None
+    spelled = country_code(text)
+    if country_name(spelled) is not None or re.fullmatch(r"-?\d+", spelled):
+        return None if spelled.startswith("-") else spelled
+    if re.fullmatch(r"[A-Z]{2}(-[A-Z]{1,4})?", spelled) and region_of(spelled) is not None:
+        return spelled
+    by_name = country_code_of_name(text)
+    if by_name is None:
+        code, name = country_label_parts(text)
+        by_name = country_code_of_name(name) or code
+    if by_name is not None:
+        notes.add(f"{where} names countries without codes; their ISO numbers are used")
+        return by_name
+    return spelled if re.fullmatch(r"[A-Z]{2,3}(-[A-Z]{1,4})?", spelled) else text.strip()
+
+
+def _countries(
+    file: SurveyFile, table: pa.Table, roles: Roles, constant: str | None, notes: list[str]
+) -> tuple[list[str], NDArray[np.int64], dict[str, str]]:
+    """Return country codes, the place of each row's (or -1), and names from labels."""
+    column = roles.columns.get("country")
+    if column is None:
+        assert constant is not None
+        return [constant], np.zeros(len(table), dtype=np.int64), {}
+    values, place = distinct_values(table[column])
+    where = f"{file.name}, column {column}"
+    said: set[str] = set()
+    codes: list[str | None] = []
+    names: dict[str, str] = {}
+    for value in values:
+        if value is None:
+            codes.append(None)
+        elif isinstance(value, str):
+            codes.append(_text_country(value, said, where))
+        else:
+            codes.append(str(int(value)) if value == int(value) and value > 0 else None)
+            label = file.value_labels.get(column, {}).get(int(value))
+            if label and codes[-1]:
+                names[codes[-1]] = country_label_parts(label)[1]
+    notes.extend(sorted(said))
+    alpha = roles.columns.get("country_alpha")
+    if alpha is not None:
+        values, alpha_place = distinct_values(table[alpha])
+        units = [country_code(v) if isinstance(v, str) else None for v in values]
+        codes, place = _with_samples(codes, place, units, alpha_place, notes, file.name)
+    listed = sorted({code for code in codes if code is not None})
+    index = {code: i for i, code in enumerate(listed)}
+    lookup = np.array([-1 if code is None else index[code] for code in codes], dtype=np.int64)
+    if "country_name" in roles.columns:
+        texts, name_place = distinct_values(table[roles.columns["country_name"]])
+        pairs = np.unique(np.stack([lookup[place], name_place]), axis=1).T.tolist()
+        for unit, name in pairs:
+            if unit >= 0 and isinstance(texts[name], str):
+                names.setdefault(listed[unit], str(texts[name]))
+    return listed, lookup[place], names
+
+
+def _with_samples(
+    codes: list[str | None],
+    place: NDArray[np.int64],
+    units: list[str | None],
+    unit_place: NDArray[np.int64],
+    notes: list[str],
+    where: str,
+) -> tuple[list[str | None], NDArray[np.int64]]:
+    """Keep samples apart that share a numeric code and differ in the alphabetic one."""
+    pairs, inverse = np.unique(np.stack([place, unit_place]), axis=1, return_inverse=True)
+    parts: dict[int, set[str]] = {}
+    for code, unit in pairs.T.tolist():
+        name = units[unit]
+        if name is not None and re.fullmatch(r"[A-Z]{2}-[A-Z]{1,4}", name):
+            parts.setdefault(code, set()).add(name)
+    split = {code for code, names in parts.items() if len(names) > 1 and codes[code] is not None}
+    for code in sorted(split):
+        notes.append(
+            f"{where}: country {codes[code]} holds the samples {', '.join(sorted(parts[code]))}, "
+            "kept apart; [sources.merge] takes them as one"
+        )
+    merged: list[str | None] = []
+    for code, unit in pairs.T.tolist():
+        name = units[unit]
+        apart = code in split and name in parts[code]
+        merged.append(name if apart else codes[code])
+    return merged, inverse.reshape(-1)
+
+
+def _merge(
+    listed: list[str],
+    place: NDArray[np.int64],
+    merge: Mapping[str, Sequence[str]],
+    notes: list[str],
+    where: str,
+) -> tuple[list[str], NDArray[np.int64]]:
+    target: dict[str, str] = {}
+    for one, parts in merge.items():
+        for part in parts:
+            target[country_code(part)] = country_code(one)
+    for part, one in target.items():
+        if part in listed and part != one:
+            rows = int((place == listed.index(part)).sum())
+            notes.append(f"{where}: country {part} is taken as {one} ({rows:,} rows), as declared")
+    names = [target.get(code, code) for code in listed]
+    kept = sorted(set(names))
+    lookup = np.array([*(kept.index(name) for name in names), -1], dtype=np.int64)
+    return kept, lookup[place]
+
+
+def _studies(
+    table: pa.Table, roles: Roles, parts: Mapping[str, StudyPart], where: str
+) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the studies of a merged file, each row's, and its wave in that study."""
+    values, place = distinct_values(table[roles.columns["study"]])
+    listed = sorted(parts)
+    by_code = {str(parts[name].code).casefold(): i for i, name in enumerate(listed)}
+    by_code |= {name: i for i, name in enumerate(listed)}
+    lookup: list[int] = []
+    for value in values:
+        text = "" if value is None else str(value).casefold().removesuffix(".0")
+        found = by_code.get(text)
+        if found is None and value is not None:
+            known = ", ".join(f"{part.code} ({name})" for name, part in sorted(parts.items()))
+            raise SourceError(f"{where}: study {value!r} is none of {known}")
+        lookup.append(-1 if found is None else found)
+    study = np.array(lookup, dtype=np.int64)[place]
+    wave = np.full(len(table), _NONE, dtype=np.int64)
+    for i, name in enumerate(listed):
+        if name in roles.waves:
+            numbers = _integers(table[roles.waves[name]], f"{where}, {roles.waves[name]}")
+            wave = np.where(study == i, numbers, wave)
+    return listed, study, wave
+
+
+def _design(column: pa.ChunkedArray) -> pa.Array:
+    """Return a stratum or PSU column as integer codes, null where it has none."""
+    values, place = distinct_values(column)
+    numeric = all(v is None or (not isinstance(v, str) and v == int(v)) for v in values)
+    codes = [i if not numeric or v is None else int(v) for i, v in enumerate(values)]
+    empty = np.array([v is None for v in values])
+    return pa.array(np.array(codes, dtype=np.int64)[place], mask=empty[place])
+
+
+def _weights(
+    file: SurveyFile, table: pa.Table, roles: Roles, group: NDArray[np.int64], n_groups: int
+) -> tuple[pa.Array, pa.Array, tuple[str, ...]]:
+    """Return weights and where each is from: the first declared column a group has any of."""
+    weight = np.full(len(table), np.nan)
+    chosen = np.full(n_groups, -1, dtype=np.int64)
+    for i, column in enumerate(roles.weights):
+        if pa.types.is_dictionary(table[column].type):
+            raise SourceError(f"{file.name}, column {column}: a weight is no text")
+        values = np.asarray(table[column].cast(pa.float64()).to_numpy(), dtype=np.float64)
+        usable = np.isfinite(values) & (values > 0)
+        has = np.bincount(group[usable], minlength=n_groups) > 0
+        takes = has & (chosen < 0)
+        chosen[takes] = i
+        rows = takes[group]
+        weight[rows] = values[rows]
+    names = [*roles.weights, None]
+    place = chosen[group]
+    place[place < 0] = len(roles.weights)
+    name_of = pa.DictionaryArray.from_arrays(
+        pa.array(place.astype(np.int32), mask=place == len(roles.weights)),
+        pa.array(list(roles.weights), pa.string()),
+    )
+    used = tuple(str(names[i]) for i in sorted(set(chosen.tolist())) if i >= 0)
+    return pa.array(weight, from_pandas=True), name_of.cast(pa.string()), used
+
+
+def _duplicates(
+    column: pa.ChunkedArray, group: NDArray[np.int64], groups: list[Group], where: str
+) -> tuple[NDArray[np.bool_], list[str]]:
+    """Return which rows repeat a respondent of their group, and what to say about it."""
+    values, place = distinct_values(column)
+    known = np.array([v is not None for v in values])[place]
+    key = group * len(values) + place
+    found, first, counts = np.unique(key, return_index=True, return_counts=True)
+    repeats = known.copy()
+    repeats[first] = False
+    often = found[(counts > 1) & known[first]]
+    if not len(often):
+        return repeats, []
+    worst = int(found[np.argmax(np.where(known[first], counts, 0))])
+    country, study, wave, year = groups[worst // len(values)]
+    value = values[worst % len(values)]
+    shown = int(value) if isinstance(value, float) and value == int(value) else value
+    place_text = ", ".join(
+        f"{name} {part}"
+        for name, part in (("country", country), ("study", study), ("wave", wave), ("year", year))
+        if part is not None
+    )
+    return repeats, [
+        f"{where}: {len(often):,} respondent ids occur more than once ({int(repeats.sum()):,} rows "
+        f"repeat one), for example {shown} ({place_text})"
+    ]
+
+
+def read_respondents(
+    file: SurveyFile,
+    table: pa.Table,
+    roles: Roles,
+    preset: Preset,
+    *,
+    country: str | None,
+    year_codes: Mapping[str, int],
+    merge: Mapping[str, Sequence[str]],
+    waves: Sequence[int] | None,
+    countries: Sequence[str] | None,
+    exclude_countries: Sequence[str] | None,
+    drop_duplicates: bool,
+) -> Respondents:
+    """Read who answered from the columns that are no questions.
+
+    Parameters
+    ----------
+    file : SurveyFile
+    table : pyarrow.Table
+        The raw columns.
+    roles : Roles
+    preset : Preset
+    country : str or None
+        The country of a file of one.
+    year_codes : dict of str to int
+    merge, waves, countries, exclude_countries, drop_duplicates
+        As declared for the source.
+
+    Raises
+    ------
+    SourceError
+        A column does not hold what it should.
+    """
+    notes: list[str] = []
+    listed, place, names = _countries(file, table, roles, country, notes)
+    listed, place = _merge(listed, place, merge, notes, file.name)
+    columns = roles.columns
+    year_where = f"{file.name}, column {columns['year']}"
+    year = _years(table[columns["year"]], year_codes, year_where)
+    studies: list[str] = []
+    study = np.full(len(table), -1, dtype=np.int64)
+    if "study" in columns and preset.studies:
+        studies, study, wave = _studies(table, roles, preset.studies, file.name)
+    elif "wave" in columns:
+        wave = _integers(table[columns["wave"]], f"{file.name}, column {columns['wave']}")
+    else:
+        wave = np.full(len(table), _NONE, dtype=np.int64)
+    wave = np.where(wave < 0, _NONE, wave)
+    if int(wave.max()) >= _MOST_WAVES:
+        raise SourceError(
+            f"{file.name}, column {columns.get('wave', 'wave')}: {int(wave.max())} is no wave"
+        )
+    # One number for each country, study, wave and year; 0 stands for none.
+    key = (place + 1) * (len(studies) + 1) + (study + 1)
+    key = (key * _MOST_WAVES + np.where(wave == _NONE, 0, wave + 1)) * 4096
+    key += np.where(year == _NONE, 0, year)
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    groups: list[Group] = [
+        (
+            listed[place[i]] if place[i] >= 0 else None,
+            studies[study[i]] if study[i] >= 0 else None,
+            int(wave[i]) if wave[i] != _NONE else None,
+            int(year[i]) if year[i] != _NONE else None,
+        )
+        for i in first.tolist()
+    ]
+    kept = [True] * len(groups)
+    if waves is not None:
+        kept = [k and g[2] in set(waves) for k, g in zip(kept, groups, strict=True)]
+    if countries is not None:
+        only = {country_code(code) for code in countries}
+        kept = [k and g[0] in only for k, g in zip(kept, groups, strict=True)]
+    if exclude_countries is not None:
+        out = {country_code(code) for code in exclude_countries}
+        kept = [k and g[0] not in out for k, g in zip(kept, groups, strict=True)]
+    keep = None if all(kept) else np.array(kept)[group]
+    repeated = 0
+    if "respondent" in columns:
+        repeats, said = _duplicates(table[columns["respondent"]], group, groups, file.name)
+        repeated = int(repeats.sum())
+        if said and drop_duplicates:
+            said = [f"{said[0]}; dropped, as declared"]
+            keep = ~repeats if keep is None else keep & ~repeats
+        elif said:
+            said = [f'{said[0]}; kept, duplicates = "drop" keeps the first of each']
+        notes += said
+    rows: dict[str, pa.Array] = {
+        "country": _labels_of(listed, place),
+        "country_name": _labels_of([country_name(c) or names.get(c) for c in listed], place),
+        "wave": pa.array(wave.astype(np.int16), mask=wave == _NONE),
+        "year": pa.array(year.astype(np.int16), mask=year == _NONE),
+    }
+    if studies:
+        rows["study"] = _labels_of(list(studies), study)
+    used: tuple[str, ...] = ()
+    if roles.weights:
+        rows["weight"], rows["weight_name"], used = _weights(file, table, roles, group, len(groups))
+    for role in ("stratum", "psu"):
+        if role in columns:
+            rows[role] = _design(table[columns[role]])
+    if "fieldwork_year" in columns:
+        fieldwork = _years(
+            table[columns["fieldwork_year"]], {}, f"{file.name}, {columns['fieldwork_year']}"
+        )
+        rows["fieldwork_year"] = pa.array(fieldwork.astype(np.int16), mask=fieldwork == _NONE)
+    sizes = np.bincount(place[place >= 0], minlength=len(listed)).tolist()
+    return Respondents(
+        table=pa.table(rows),
+        groups=groups,
+        group=group,
+        keep=keep,
+        weights=used,
+        notes=notes,
+        duplicates=repeated,
+        countries=dict(zip(listed, sizes, strict=True)),
+    )
+
+
+def _labels_of(texts: Sequence[str | None], place: NDArray[np.int64]) -> pa.Array:
+    """Return a text for each place, null for -1."""
+    return pa.array(list(texts), pa.string()).take(pa.array(place, mask=place < 0))

@@ -1,0 +1,398 @@
+"""Survey files and what is declared about them -> microdata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chronocore.config import Source
+from chronocore.engines.base import Option
+from chronocore.errors import ConfigurationError, SourceError
+from chronocore.sources.answers import Answers, code_answers, distinct_values
+from chronocore.sources.cache import read_columns
+from chronocore.sources.catalog import CatalogItem
+from chronocore.sources.declaration import Declaration, OpenFile, declare, near, open_files
+from chronocore.sources.microdata import MISSING, Item, Microdata
+from chronocore.sources.questions import (
+    CheckedItems,
+    check_labels,
+    coding_of,
+    few,
+    find_questions,
+    item_from_labels,
+    settle,
+    worded,
+)
+from chronocore.sources.respondents import Group, Respondents, read_respondents
+
+__all__ = ["read_survey", "survey_microdata"]
+
+
+def _codes_in(column: pa.ChunkedArray) -> list[int]:
+    values, _ = distinct_values(column)
+    return sorted(int(v) for v in values if isinstance(v, int | float) and v == int(v))
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What was counted while reading: missing answers, and where each option occurs."""
+
+    missing: dict[tuple[str, Group, str], int] = field(default_factory=dict)
+    points: dict[str, dict[tuple[str | None, int], dict[int, int]]] = field(default_factory=dict)
+    undeclared: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def add(self, variable: str, answers: Answers, groups: Sequence[Group]) -> None:
+        for reason, counts in answers.by_reason().items():
+            for i in np.flatnonzero(counts).tolist():
+                key = (variable, groups[i], reason)
+                self.missing[key] = self.missing.get(key, 0) + int(counts[i])
+        points = self.points.setdefault(variable, {})
+        for option, counts in answers.by_option().items():
+            for i in np.flatnonzero(counts).tolist():
+                _, study, wave, year = groups[i]
+                time = wave if wave is not None else year
+                if time is not None:
+                    at = points.setdefault((study, time), {})
+                    at[option] = at.get(option, 0) + int(counts[i])
+        for value, count in answers.undeclared().items():
+            seen = self.undeclared.setdefault(variable, {})
+            seen[value] = seen.get(value, 0) + count
+
+    def table(self) -> pa.Table:
+        rows = [(v, *group, reason, n) for (v, group, reason), n in self.missing.items()]
+        columns: list[Any] = list(zip(*rows, strict=True)) or [[] for _ in MISSING]
+        return pa.table(
+            [pa.array(values, kind) for values, kind in zip(columns, MISSING.types, strict=True)],
+            schema=MISSING,
+        )
+
+    def one_time_options(self, item: CatalogItem) -> list[str]:
+        """Return the options that occur at one time point only, where there are others."""
+        points = self.points.get(item.variable, {})
+        if len(points) < 2:
+            return []
+        lines: list[str] = []
+        for option in item.scale:
+            at = [point for point, counts in points.items() if counts.get(option.code)]
+            if len(at) == 1:
+                study, time = at[0]
+                lines.append(
+                    f"{option.code} ({option.label}) only in {f'{study} ' if study else ''}{time}"
+                )
+        return lines
+
+
+def _filtered(table: pa.Table, who: Respondents) -> tuple[pa.Table, pa.Table, NDArray[np.int64]]:
+    if who.keep is None:
+        return table, who.table, who.group
+    mask = pa.array(who.keep)
+    return table.filter(mask), who.table.filter(mask), who.group[who.keep]
+
+
+def read_survey(
+    source: Source,
+    base: Path,
+    *,
+    frames: Mapping[str, object] | None = None,
+    progress: Callable[[str], None] = lambda message: None,
+) -> Microdata:
+    """Read the files of one source.
+
+    Parameters
+    ----------
+    source : Source
+    base : Path
+        The folder that relative paths start from.
+    frames : dict of str to frame, optional
+        Arrow-compatible frames that stand for the files of their names.
+    progress : callable
+        Called with a line of text at each step.
+
+    Returns
+    -------
+    Microdata
+
+    Raises
+    ------
+    ConfigurationError
+        What is declared cannot be understood.
+    SourceError
+        A file cannot be read, lacks a column, or contradicts what is declared.
+
+    Notes
+    -----
+    ChronoCulture, sections 3.1 and 3.2, appendix A.1; definitions, section 1.
+    """
+    declared = declare(source, base)
+    opened = open_files(declared, base, frames or {})
+    notes = [
+        f"{one.name}: text decoded as {one.file.encoding}, which was found by trying"
+        for one in opened
+        if one.file.fallback
+    ]
+    questions = find_questions(declared, opened, notes)
+    checked: CheckedItems | None = None
+    if declared.catalog is not None:
+        checked = check_labels(
+            declared, [q for q in questions if isinstance(q, CatalogItem)], opened
+        )
+        settle(declared, checked, notes)
+        if not checked.items:
+            raise SourceError(
+                f"{', '.join(o.name for o in opened)}: no question of the catalog can be used; "
+                "`chronocore build --explain` shows why"
+            )
+    tables: list[pa.Table] = []
+    for one in opened:
+        asked = (
+            list(one.questions.values())
+            if checked is None
+            else [one.questions[i.variable] for i in checked.items if i.variable in one.questions]
+        )
+        progress(f"reading {one.name}: {len(asked)} questions of {len(one.file.columns)} columns")
+        tables.append(read_columns(one.file, one.digest, [*one.roles.names(), *asked]))
+    if checked is None:
+        items = [
+            item_from_labels(
+                declared,
+                str(variable),
+                opened,
+                {
+                    one.name: _codes_in(table[one.questions[str(variable)]])
+                    for one, table in zip(opened, tables, strict=True)
+                    if variable in one.questions
+                },
+                notes,
+            )
+            for variable in questions
+        ]
+        # Where several files ask one question, the first one's labels are what the others must say.
+        between = check_labels(declared, items, opened)
+        settle(declared, between, notes)
+    else:
+        items = checked.items
+    items = [worded(declared, item, opened) for item in items]
+    counts = _Counts()
+    people: list[Respondents] = []
+    parts: list[pa.Table] = []
+    for number, one in enumerate(opened):
+        table = tables[number]
+        tables[number] = None
+        who = read_respondents(
+            one.file,
+            table,
+            one.roles,
+            declared.preset,
+            country=declared.country,
+            year_codes=declared.year_codes,
+            merge=source.merge,
+            waves=source.waves,
+            countries=source.countries,
+            exclude_countries=source.exclude_countries,
+            drop_duplicates=source.duplicates == "drop",
+        )
+        people.append(who)
+        notes += who.notes
+        raw, kept, group = _filtered(table, who)
+        if not len(kept):
+            raise SourceError(
+                f"{one.name} has no row in the waves and countries asked for; it has the countries "
+                f"{few(list(who.countries))} and the waves "
+                f"{sorted({g[2] for g in who.groups if g[2] is not None})}"
+            )
+        columns: dict[str, pa.ChunkedArray] = {n: kept[n] for n in kept.column_names}
+        for item in items:
+            column = one.questions.get(item.variable)
+            if column is None:
+                columns[item.variable] = pa.chunked_array([pa.nulls(len(kept), pa.int8())])
+                _count_all(counts, item.variable, "not in the file", group, who.groups)
+                continue
+            coding = coding_of(declared, item, one.file, column)
+            answers = code_answers(
+                raw[column], coding, group, len(who.groups), f"{one.name}, column {column}"
+            )
+            columns[item.variable] = pa.chunked_array([answers.column])
+            counts.add(item.variable, answers, who.groups)
+        parts.append(pa.table(columns))
+    respondents = pa.concat_tables(parts, promote_options="permissive")
+    _note_counts(declared, counts, items, opened, notes)
+    used = list(dict.fromkeys(name for who in people for name in who.weights))
+    if declared.weights and not used:
+        notes.append(f"{', '.join(o.name for o in opened)}: no usable weight anywhere, unweighted")
+        respondents = respondents.drop_columns(["weight", "weight_name"])
+    return Microdata(
+        survey=declared.survey,
+        respondents=respondents,
+        items=tuple(_item(declared, item, opened) for item in items),
+        weight=", ".join(used) or None,
+        source=declared.preset.about or declared.preset.name,
+        provenance=_provenance(declared, opened, people, used, items, counts),
+        missing=counts.table(),
+        notes=tuple(notes),
+    )
+
+
+def _count_all(
+    counts: _Counts,
+    variable: str,
+    reason: str,
+    group: NDArray[np.int64],
+    groups: Sequence[Group],
+) -> None:
+    sizes = np.bincount(group, minlength=len(groups))
+    for i in np.flatnonzero(sizes).tolist():
+        key = (variable, groups[i], reason)
+        counts.missing[key] = counts.missing.get(key, 0) + int(sizes[i])
+
+
+def _note_counts(
+    declared: Declaration,
+    counts: _Counts,
+    items: Sequence[CatalogItem],
+    opened: Sequence[OpenFile],
+    notes: list[str],
+) -> None:
+    where = ", ".join(one.name for one in opened)
+    for item in items:
+        seen = counts.undeclared.get(item.variable)
+        if seen:
+            labels = {
+                str(code): label
+                for one in opened
+                for code, label in one.file.value_labels.get(
+                    one.questions.get(item.variable, ""), {}
+                ).items()
+            }
+            shown: list[str] = []
+            for value, count in sorted(seen.items()):
+                code = value.removesuffix(".0")
+                label = f", {labels[code]!r}" if code in labels else ""
+                shown.append(f"{code} ({count:,} answers{label})")
+            notes.append(
+                f"{where}, {item.variable}: codes that are neither options nor declared missing, "
+                f"left out: {few(shown, 6)}"
+            )
+        once = counts.one_time_options(item)
+        if once:
+            notes.append(f"{where}, {item.variable}: options that occur once: {few(once, 6)}")
+
+
+def _item(declared: Declaration, item: CatalogItem, opened: Sequence[OpenFile]) -> Item:
+    scale = item.scale
+    names = ", ".join(one.name for one in opened if item.variable in one.questions)
+    wording = f"; wording: {item.text_source}" if item.text_source else ""
+    return Item(
+        survey=declared.survey,
+        variable=item.variable,
+        source=f"{declared.preset.about or declared.preset.name}, {names}{wording}",
+        text=item.text,
+        topic=item.topic,
+        topic_broad=item.topic_broad,
+        options=tuple(Option(option.code, option.label) for option in scale),
+        positions=tuple(option.position for option in scale),
+    )
+
+
+def _provenance(
+    declared: Declaration,
+    opened: Sequence[OpenFile],
+    people: Sequence[Respondents],
+    used: Sequence[str],
+    items: Sequence[CatalogItem],
+    counts: _Counts,
+) -> dict[str, Any]:
+    reasons: dict[str, int] = {}
+    for (_, _, reason), count in counts.missing.items():
+        reasons[reason] = reasons.get(reason, 0) + count
+    return {
+        "preset": declared.preset.name,
+        "citation": declared.preset.citation,
+        "doi": declared.preset.doi,
+        "files": [
+            {
+                "file": one.name,
+                "bytes": one.size,
+                "sha256": one.digest,
+                "format": one.file.kind,
+                "encoding": one.file.encoding or one.file.declared_encoding,
+                "encoding_found_by_trying": one.file.fallback,
+                "rows": len(who.group),
+                "rows_taken": len(who.group) if who.keep is None else int(who.keep.sum()),
+                "duplicate_respondents": who.duplicates,
+                "columns": dict(one.roles.columns),
+                "waves": dict(one.roles.waves),
+                "weights": list(who.weights),
+            }
+            for one, who in zip(opened, people, strict=True)
+        ],
+        "weights_used": list(used),
+        "questions": len(items),
+        "missing_answers": dict(sorted(reasons.items())),
+    }
+
+
+def survey_microdata(data: object, *, preset: str = "generic", **settings: Any) -> Microdata:
+    """Read survey microdata from a file or a frame, as a build does.
+
+    Parameters
+    ----------
+    data : path, or any Arrow-compatible frame
+        A survey file, a list of files of one survey, or a frame (polars, pyarrow, pandas,
+        DuckDB).
+    preset : str
+        A preset of the package, or the path of one of your own.
+    **settings
+        Everything a ``[[sources]]`` block of ``study.toml`` takes: ``variables``, ``columns``,
+        ``missing``, ``weight``, ``items``, …
+
+    Returns
+    -------
+    Microdata
+        Respondents with the answers to every item.
+
+    Raises
+    ------
+    ConfigurationError
+        A setting is unknown or contradicts another.
+    SourceError
+        The data cannot be read or contradict what is declared.
+
+    Notes
+    -----
+    ChronoCulture, section 3.2.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> frame = pa.table({"cntry": ["NO", "NO"], "year": [2020, 2020], "trust": [1, 3]})
+    >>> catalog = "trust.csv"  # doctest: +SKIP
+    >>> survey_microdata(frame, items=catalog).items[0].variable  # doctest: +SKIP
+    'trust'
+    """
+    frames: dict[str, object] = {}
+    if isinstance(data, str | Path):
+        files: Any = str(data)
+    elif isinstance(data, list | tuple) and all(isinstance(one, str | Path) for one in data):
+        files = [str(one) for one in data]
+    else:
+        files = "frame"
+        frames = {"frame": data}
+    known = [f.name for f in msgspec.structs.fields(Source) if f.name not in ("preset", "file")]
+    for name in settings:
+        if name not in known:
+            raise ConfigurationError(
+                f"unknown setting {name!r}{near(name, known)}; a source takes {', '.join(known)}"
+            )
+    builtins = msgspec.to_builtins({"preset": preset, "file": files, **settings})
+    try:
+        source = msgspec.convert(builtins, Source)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(str(error)) from None
+    return read_survey(source, Path(), frames=frames)
