@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,13 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from chronocore.config import StudyConfig, load_config, preset_config
+from chronocore.config import Source, StudyConfig, load_config, preset_config, source_config
 from chronocore.errors import ConfigurationError, SourceError
 from chronocore.gold import gold_table, items_table
 from chronocore.metrics import SHIFTS
 from chronocore.pairs import pairs_table
 from chronocore.prompts import KINDS, prompts_table
-from chronocore.sources import Microdata, read_open_sample
+from chronocore.sources import Microdata, join_sources, read_open_sample, read_survey
 from chronocore.store import Study
 
 __all__ = ["BuildResult", "build"]
@@ -38,8 +39,11 @@ class BuildResult:
         Countries with a pair.
     prompts : dict of str to int
         Prompts by kind.
+    weights : list of dict
+        Which weight was used where: ``survey``, ``weight`` (None: unweighted), ``time_points``
+        and ``dropped``, the valid answers lost for their weight.
     notes : list of str
-        What a reader should know about the cells.
+        What a reader should know about the sources and the cells.
     """
 
     study: Study
@@ -47,21 +51,58 @@ class BuildResult:
     shifts: dict[str, int]
     countries: int
     prompts: dict[str, int]
+    weights: list[dict[str, Any]]
     notes: list[str]
 
 
+def _moved(config: StudyConfig, origin: Path, target: Path, frames: Set[str]) -> StudyConfig:
+    """Return settings whose relative paths start from the study and no longer from ``origin``."""
+
+    def path(name: str) -> str:
+        if name in frames or Path(name).is_absolute():
+            return name
+        return Path(os.path.relpath(origin / name, target)).as_posix()
+
+    sources: list[Source] = []
+    for source in config.sources:
+        changes: dict[str, Any] = {}
+        if source.file is not None:
+            changes["file"] = (
+                path(source.file) if isinstance(source.file, str) else [*map(path, source.file)]
+            )
+        if source.preset.endswith(".toml"):
+            changes["preset"] = path(source.preset)
+        if source.items is not None and source.items.endswith((".csv", ".toml")):
+            changes["items"] = path(source.items)
+        if source.questionnaire is not None:
+            changes["questionnaire"] = path(source.questionnaire)
+        sources.append(msgspec.structs.replace(source, **changes))
+    return msgspec.structs.replace(config, sources=sources)
+
+
 def _config(
-    study: Study, preset: str | None, config: str | Path | StudyConfig | None
+    study: Study,
+    preset: str | None,
+    config: str | Path | StudyConfig | None,
+    files: Sequence[str | Path],
+    frames: Set[str],
 ) -> StudyConfig:
     if preset is not None and config is not None:
         raise ConfigurationError("give a preset or a config, not both")
+    if files and preset is None:
+        raise ConfigurationError("a file needs a preset that says what is in it")
     asked: StudyConfig | None = None
+    origin = Path()
     if preset is not None:
-        asked = preset_config(preset)
+        named = [str(file) for file in files]
+        asked = source_config(preset, named) if named else preset_config(preset)
     elif isinstance(config, StudyConfig):
         asked = config
     elif config is not None:
         asked = load_config(Path(config))
+        origin = Path(config).parent
+    if asked is not None:
+        asked = _moved(asked, origin, study.path, frames)
     if not study.config_path.exists():
         if asked is None:
             raise ConfigurationError(
@@ -69,7 +110,8 @@ def _config(
             )
         return asked
     present = study.config()
-    if asked is not None and asked.build_part() != present.build_part():
+    same = _moved(present, study.path, study.path, frames)
+    if asked is not None and asked.build_part() != same.build_part():
         raise ConfigurationError(
             f"{study.config_path} asks for something else than what you gave; leave the option "
             "out to use it, or choose another folder"
@@ -77,12 +119,20 @@ def _config(
     return present
 
 
-def _read_sources(config: StudyConfig, progress: Callable[[str], None]) -> list[Microdata]:
+def _read_sources(
+    config: StudyConfig,
+    base: Path,
+    frames: Mapping[str, object],
+    progress: Callable[[str], None],
+) -> list[Microdata]:
     sources: list[Microdata] = []
     for source in config.sources:
-        progress(f"reading {source.preset}")
-        sources.extend(read_open_sample(source.variables, core_only=source.core_only))
-    return sources
+        if source.preset == "open-sample":
+            progress(f"reading {source.preset}")
+            sources.extend(read_open_sample(source.variables, core_only=source.core_only))
+        else:
+            sources.append(read_survey(source, base, frames=frames, progress=progress))
+    return join_sources(sources)
 
 
 def _check_folder(path: Path) -> None:
@@ -94,7 +144,9 @@ def build(
     study: str | Path,
     *,
     preset: str | None = None,
+    files: Sequence[str | Path] = (),
     config: str | Path | StudyConfig | None = None,
+    frames: Mapping[str, object] | None = None,
     min_respondents: int | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> BuildResult:
@@ -105,9 +157,15 @@ def build(
     study : path
         The study folder; made if it does not exist.
     preset : str, optional
-        ``"open-sample"``: real open microdata, no file needed.
+        ``"open-sample"``: real open microdata, no file needed. Any other preset needs ``files``.
+    files : sequence of path
+        Survey files that the preset describes.
     config : path or StudyConfig, optional
-        Settings as in ``study.toml``. Without preset and config, the study's own is used.
+        Settings as in ``study.toml``. Its relative paths start from its own folder, those of a
+        StudyConfig from the current one. Without preset and config, the study's own is used.
+    frames : dict of str to frame, optional
+        Arrow-compatible frames (polars, pyarrow, pandas, DuckDB) that stand for the files of
+        their names in ``config``.
     min_respondents : int, optional
         Replaces ``[rules] min_respondents`` in ``study.toml``.
     progress : callable
@@ -135,13 +193,14 @@ def build(
     """
     target = Study(Path(study))
     _check_folder(target.path)
-    settings = _config(target, preset, config)
+    frames = frames or {}
+    settings = _config(target, preset, config, files, set(frames))
     if min_respondents is not None:
         if min_respondents < 1:
             raise ConfigurationError(f"min_respondents must be at least 1, not {min_respondents}")
         rules = msgspec.structs.replace(settings.rules, min_respondents=min_respondents)
         settings = msgspec.structs.replace(settings, rules=rules)
-    sources = _read_sources(settings, progress)
+    sources = _read_sources(settings, target.path, frames, progress)
     items = [item for data in sources for item in data.items]
     if not items:
         raise SourceError("the sources have no items; check [[sources]] in study.toml")
@@ -159,13 +218,15 @@ def build(
     funnel.steps["questions by country with one time point"] = single
     funnel.steps["questions by country without the newest wave"] = len(points) - single - len(pairs)
     funnel.steps["pairs"] = len(pairs)
+    notes = [*dict.fromkeys(note for data in sources for note in data.notes), *funnel.notes]
     provenance: dict[str, Any] = {
         "sources": [
             {"survey": data.survey, "about": data.source, "weight": data.weight, **data.provenance}
             for data in sources
         ],
         "funnel": dict(funnel.steps),
-        "notes": funnel.notes,
+        "weights": funnel.weights,
+        "notes": notes,
         "pairs_by_shift": {shift: shifts[shift] for shift in SHIFTS},
         "prompts_by_kind": {kind: kinds[kind] for kind in KINDS},
     }
@@ -182,5 +243,6 @@ def build(
         shifts=provenance["pairs_by_shift"],
         countries=len(set(pairs["country"].to_pylist())),
         prompts=provenance["prompts_by_kind"],
-        notes=funnel.notes,
+        weights=funnel.weights,
+        notes=notes,
     )

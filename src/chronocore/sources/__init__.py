@@ -1,7 +1,15 @@
 """Survey microdata: one module a kind of source, each giving :class:`Microdata`."""
 
+from chronocore.sources.join import join_sources
 from chronocore.sources.microdata import Item, Microdata
 from chronocore.sources.open_sample import read_open_sample
 from chronocore.sources.survey import read_survey, survey_microdata
 
-__all__ = ["Item", "Microdata", "read_open_sample", "read_survey", "survey_microdata"]
+__all__ = [
+    "Item",
+    "Microdata",
+    "join_sources",
+    "read_open_sample",
+    "read_survey",
+    "survey_microdata",
+]

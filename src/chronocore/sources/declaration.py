@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from chronocore.sources.files import SurveyFile, file_digest, open_frame, open_s
 from chronocore.sources.presets import MissingCodes, Preset, load_preset
 from chronocore.sources.respondents import Roles
 
-__all__ = ["Declaration", "OpenFile", "declare", "find_roles", "near", "open_files"]
+__all__ = ["Declaration", "OpenFile", "declare", "find_roles", "located", "near", "open_files"]
 
 _REQUIRED = ("year",)
 _OPTIONAL = ("respondent", "country_alpha", "country_name", "fieldwork_year", "stratum", "psu")
@@ -78,6 +79,11 @@ def near(name: str, known: Sequence[str]) -> str:
     return f"; nearest: {', '.join(folded[n] for n in near)}" if near else ""
 
 
+def located(base: Path, name: str) -> Path:
+    """Return a declared path; ``base`` need not exist yet."""
+    return Path(os.path.normpath(base / name))
+
+
 def declare(source: Source, base: Path) -> Declaration:
     """Put a preset and what a source declares together.
 
@@ -93,7 +99,7 @@ def declare(source: Source, base: Path) -> Declaration:
         A preset, a catalog or a questionnaire is missing or contradicts itself.
     """
     name = source.preset
-    preset = load_preset(str(base / name) if name.endswith(".toml") else name)
+    preset = load_preset(str(located(base, name)) if name.endswith(".toml") else name)
     where = f"[[sources]] {name}"
     columns = preset.columns.updated(source.columns)
     weight = source.weight if source.weight is not None else columns.names("weight")
@@ -105,15 +111,15 @@ def declare(source: Source, base: Path) -> Declaration:
     if source.items is not None:
         items = source.items
     elif name.endswith(".toml"):
-        folder = (base / name).parent
+        folder = located(base, name).parent
     catalog: tuple[CatalogItem, ...] | None = None
     if items != "labels":
         path = Path(items)
         is_file = path.suffix in (".csv", ".toml")
-        catalog = load_catalog(str(folder / path) if is_file else items)
+        catalog = load_catalog(str(located(folder, items)) if is_file else items)
     questionnaire: dict[str, str] = {}
     if source.questionnaire is not None:
-        questionnaire = load_questionnaire(base / source.questionnaire)
+        questionnaire = load_questionnaire(located(base, source.questionnaire))
     return Declaration(
         source=source,
         preset=preset,
@@ -192,7 +198,7 @@ def open_files(declared: Declaration, base: Path, frames: Mapping[str, object]) 
         if name in frames:
             file = open_frame(frames[name], name)
         else:
-            path = base / name
+            path = located(base, name)
             file = open_survey_file(path, declared.source.encoding)
             digest, size = file_digest(path), path.stat().st_size
         roles, lacking = find_roles(declared, file)
