@@ -37,6 +37,7 @@ from chronocore.quickstart import QuickstartResult, quickstart
 from chronocore.report import Finding, findings, report
 from chronocore.schema import chronocore_version
 from chronocore.score import ScoreResult, score, tables
+from chronocore.sources import Explanation, Microdata, explain, survey_microdata
 from chronocore.store import Study
 from chronocore.survey_design import (
     DesignMean,
@@ -57,8 +58,10 @@ __all__ = [
     "DesignMean",
     "DesignShares",
     "EngineError",
+    "Explanation",
     "Finding",
     "InvalidInputError",
+    "Microdata",
     "MissingDependencyError",
     "ParsedChoice",
     "ParsedDistribution",
@@ -79,6 +82,7 @@ __all__ = [
     "design_mean",
     "design_shares",
     "direction_cosine",
+    "explain",
     "export_run",
     "findings",
     "kendalls_w",
@@ -94,6 +98,7 @@ __all__ = [
     "sampling_noise",
     "score",
     "shift_class",
+    "survey_microdata",
     "tables",
     "variance_components",
     "warmup",

@@ -96,6 +96,36 @@ class CatalogItem:
         """The options proper, in the order of the scale."""
         return tuple(option for option in self.options if not option.off_scale)
 
+    @classmethod
+    def from_labels(
+        cls,
+        variable: str,
+        text: str,
+        labels: Mapping[int, str],
+        *,
+        positions: Mapping[int, float] | None = None,
+        topic: str | None = None,
+        topic_broad: str | None = None,
+    ) -> CatalogItem:
+        """Make an item of value labels, in the order of their positions (by default, codes)."""
+        places = positions or {code: float(code) for code in labels}
+        return cls(
+            variable=variable,
+            other_names=(),
+            wave7_question="",
+            text=text,
+            text_source="variable label of the file" if text else "",
+            topic=topic,
+            topic_broad=topic_broad,
+            order="",
+            status="confirmed",
+            options=tuple(
+                CatalogOption(code, labels[code], places[code])
+                for code in sorted(labels, key=places.__getitem__)
+            ),
+            recode={},
+        )
+
     def with_text(self, text: str, source: str) -> CatalogItem:
         """Return the item with another wording."""
         return replace(self, text=text, text_source=source)

@@ -19,11 +19,11 @@ __all__ = [
     "LabelConflict",
     "clean_label",
     "compare_labels",
-    "confirms",
     "doubtful_order",
     "missing_reason",
     "same_label",
     "says_nothing",
+    "unconfirmed",
 ]
 
 # A label fits an option from here on, and fits another one better by at least this much.
@@ -211,25 +211,24 @@ def compare_labels(
     return conflicts
 
 
-def confirms(item: CatalogItem, found: Mapping[int, str]) -> bool:
-    """Tell whether a file's labels confirm the code and the label of every option.
+def unconfirmed(item: CatalogItem, found: Mapping[int, str]) -> str | None:
+    """Return the first option that a file's labels do not confirm, in words, or None.
 
     An option that the catalog only numbers needs no label.
     """
-    scale = item.scale
-    for option in scale:
-        label = found.get(option.code)
-        if says_nothing(option.label) and (
-            label is None or says_nothing(clean_label(label, option.code))
-        ):
-            continue
-        if label is None:
-            return False
-        if _fit(clean_label(label, option.code), (option.label, *option.aliases)) < CONFIRMS:
-            return False
-    expected = {option.code: (option.label, *option.aliases) for option in scale}
+    expected = {option.code: (option.label, *option.aliases) for option in item.scale}
+    for code, names in expected.items():
+        label = found.get(code)
+        if says_nothing(label):
+            if says_nothing(names[0]):
+                continue
+            return f"code {code} should be {names[0]!r} and has no label"
+        shown = clean_label(str(label), code)
+        if _fit(shown, names) < CONFIRMS:
+            return f"code {code} should be {names[0]!r} and is labelled {label!r}"
     off = [option.code for option in item.options if option.off_scale]
-    return not compare_labels(item.variable, found, expected, off, "")
+    conflicts = compare_labels(item.variable, found, expected, off, "the file")
+    return conflicts[0].message() if conflicts else None
 
 
 def doubtful_order(labels: list[str]) -> str | None:

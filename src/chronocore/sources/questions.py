@@ -8,17 +8,17 @@ from pathlib import Path
 
 from chronocore.errors import ConfigurationError, SourceError
 from chronocore.sources.answers import Coding
-from chronocore.sources.catalog import CatalogItem, CatalogOption
+from chronocore.sources.catalog import CatalogItem
 from chronocore.sources.declaration import Declaration, OpenFile, near
 from chronocore.sources.files import SurveyFile
 from chronocore.sources.labels import (
     LabelConflict,
     clean_label,
     compare_labels,
-    confirms,
     doubtful_order,
     missing_reason,
     says_nothing,
+    unconfirmed,
 )
 from chronocore.sources.presets import LETTERS
 
@@ -274,20 +274,13 @@ def item_from_labels(
         else {code: float(place) for place, code in enumerate(order, start=1)}
     )
     label = next((o.file.labels.get(o.questions[variable]) for o in asked), None)
-    return CatalogItem(
-        variable=variable,
-        other_names=(),
-        wave7_question="",
-        text=label or "",
-        text_source="variable label of the file" if label else "",
+    return CatalogItem.from_labels(
+        variable,
+        label or "",
+        options,
+        positions=positions,
         topic=declared.preset.topic,
         topic_broad=declared.preset.topic_broad,
-        order="",
-        status="confirmed",
-        options=tuple(
-            CatalogOption(code, options[code], positions[code]) for code in order or options
-        ),
-        recode={},
     )
 
 
@@ -323,7 +316,7 @@ class CheckedItems:
 
     items: list[CatalogItem] = field(default_factory=list)
     conflicts: list[LabelConflict] = field(default_factory=list)
-    unconfirmed: list[str] = field(default_factory=list)
+    unconfirmed: dict[str, str] = field(default_factory=dict)
     partly: list[str] = field(default_factory=list)
 
 
@@ -341,9 +334,13 @@ def check_labels(
             for one in asked
         ]
         if item.status == "unconfirmed" and item.variable.casefold() not in own:
-            against = [one.name for one, labels in found if not confirms(item, labels)]
-            if against:
-                checked.unconfirmed.append(item.variable)
+            reasons = [
+                f"{one.name}: {why}"
+                for one, labels in found
+                if (why := unconfirmed(item, labels)) is not None
+            ]
+            if reasons:
+                checked.unconfirmed[item.variable] = reasons[0]
                 continue
         if item.status == "partly" and item.variable.casefold() not in own:
             checked.partly.append(item.variable)
@@ -379,7 +376,7 @@ def settle(declared: Declaration, checked: CheckedItems, notes: list[str]) -> No
     if checked.unconfirmed:
         notes.append(
             f"{where}: codes neither confirmed by the catalog nor by the file's labels, left out: "
-            f"{few(checked.unconfirmed)}; confirmed = […] takes those you checked"
+            f"{few(list(checked.unconfirmed))}; confirmed = […] takes those you checked"
         )
     if checked.partly:
         notes.append(f"{where}: codes known from sister questions only: {few(checked.partly)}")

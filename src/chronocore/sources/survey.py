@@ -32,10 +32,11 @@ from chronocore.sources.questions import (
 )
 from chronocore.sources.respondents import Group, Respondents, read_respondents
 
-__all__ = ["read_survey", "survey_microdata"]
+__all__ = ["codes_in", "read_survey", "survey_microdata"]
 
 
-def _codes_in(column: pa.ChunkedArray) -> list[int]:
+def codes_in(column: pa.ChunkedArray) -> list[int]:
+    """Return the whole numbers that occur in a raw column."""
     values, _ = distinct_values(column)
     return sorted(int(v) for v in values if isinstance(v, int | float) and v == int(v))
 
@@ -165,7 +166,7 @@ def read_survey(
                 str(variable),
                 opened,
                 {
-                    one.name: _codes_in(table[one.questions[str(variable)]])
+                    one.name: codes_in(table[one.questions[str(variable)]])
                     for one, table in zip(opened, tables, strict=True)
                     if variable in one.questions
                 },
