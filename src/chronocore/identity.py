@@ -40,10 +40,13 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode("utf-8")).hexdigest()
 
 
-def time_point_key(wave: int | None, year: int | None) -> str | None:
-    """Return the key of a time point: its wave where it has one, else its year."""
+def time_point_key(wave: int | None, year: int | None, study: str | None = None) -> str | None:
+    """Return the key of a time point: its wave where it has one, else its year.
+
+    Where one survey joins several studies, each with waves of its own, the study comes first.
+    """
     if wave is not None:
-        return f"wave:{wave}"
+        return f"wave:{wave}" if study is None else f"{study}:wave:{wave}"
     return None if year is None else f"year:{year}"
 
 

@@ -34,11 +34,25 @@ def mode_of(probs: Sequence[float]) -> tuple[int, bool]:
     return tied[0], len(tied) > 1
 
 
+# The wave that ends a study's series; the European Values Study counts its own.
+_LAST_WAVE = {"evs": 5}
+
+
+def _in_order_of_time(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    # By wave where there are waves: a wave may be named by a year before an earlier wave's. Two
+    # studies count their waves apart, so there the years decide.
+    if len({point["study"] for point in points}) > 1:
+        return sorted(points, key=lambda row: (row["year"], row["wave"] or 0))
+    return sorted(points, key=lambda row: (row["wave"] or 0, row["year"]))
+
+
 def _newest(points: list[dict[str, Any]], rules: Rules) -> dict[str, Any] | None:
     """Return the newer end of a pair; ``points`` are in order of time."""
     if rules.newest == "wave7" and any(point["wave"] is not None for point in points):
-        last = [point for point in points if point["wave"] == 7]
-        return last[0] if last else None
+        if points[0]["survey"] in _LAST_WAVE:
+            return points[-1]
+        last = [point for point in points if point["wave"] == _LAST_WAVE.get(point["study"], 7)]
+        return last[-1] if last else None
     return points[-1]
 
 
@@ -70,8 +84,7 @@ def pairs_table(gold: pa.Table, items: pa.Table, rules: Rules) -> pa.Table:
     rows: list[dict[str, Any]] = []
     keys = ("survey", "variable", "country")
     for key, group in groupby(gold.to_pylist(), key=lambda row: tuple(row[k] for k in keys)):
-        # By wave where there are waves: a wave may be named by a year before an earlier wave's.
-        points = sorted(group, key=lambda row: (row["wave"] or 0, int(row["year"])))
+        points = _in_order_of_time(list(group))
         newest = _newest(points, rules)
         oldest = points[0]
         if newest is None or newest is oldest:
@@ -79,8 +92,8 @@ def pairs_table(gold: pa.Table, items: pa.Table, rules: Rules) -> pa.Table:
         survey, variable, country = key
         item = by_item[survey, variable]
         codes = [option["code"] for option in item["options"]]
-        old_key = time_point_key(oldest["wave"], oldest["year"])
-        new_key = time_point_key(newest["wave"], newest["year"])
+        old_key = time_point_key(oldest["wave"], oldest["year"], oldest["study"])
+        new_key = time_point_key(newest["wave"], newest["year"], newest["study"])
         assert old_key is not None
         assert new_key is not None
         mode_old, tied_old = mode_of(oldest["probs"])

@@ -93,6 +93,10 @@ GOLD = _schema(
         "n_options": pa.int16(),
         "collapsed": pa.bool_(),
         "probs": _PROBS,
+        "standard_errors": _PROBS,
+        "n_eff_design": _REAL,
+        "study": _TEXT,
+        "fieldwork_year": pa.int16(),
     },
     ("survey", "variable", "country", "year", "n_valid", "n_eff", "n_options", "probs"),
 )

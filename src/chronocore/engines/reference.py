@@ -9,6 +9,7 @@ time (definitions, section 4).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,14 @@ __all__ = ["REFERENCES", "ReferenceEngine"]
 REFERENCES = ("uniform", "persistence", "pooled")
 
 Key = tuple[str, str]
+
+
+class _Point(NamedTuple):
+    country: str
+    study: str | None
+    wave: int | None
+    year: int
+    probs: tuple[float, ...]
 
 
 class ReferenceEngine:
@@ -44,10 +53,10 @@ class ReferenceEngine:
             model=name, engine="reference", engine_version="1", instruction=instruction
         )
         self.notes: dict[str, str] = {}
-        self._points: dict[Key, list[tuple[str, int | None, int, tuple[float, ...]]]] = {}
+        self._points: dict[Key, list[_Point]] = {}
         for row in gold.to_pylist():
             self._points.setdefault((row["survey"], row["variable"]), []).append(
-                (row["country"], row["wave"], row["year"], tuple(row["probs"]))
+                _Point(row["country"], row["study"], row["wave"], row["year"], tuple(row["probs"]))
             )
 
     def _distribution(self, request: Request) -> tuple[float, ...] | None:
@@ -55,22 +64,29 @@ class ReferenceEngine:
         if self.settings.model == "uniform":
             return (1.0 / len(request.options),) * len(request.options)
         if self.settings.model == "persistence":
-            own = [point for point in points if point[0] == request.country]
-            return min(own, key=lambda point: point[2])[3]
-        donors = [point for point in points if point[0] != request.country]
+            own = [point for point in points if point.country == request.country]
+            return min(own, key=lambda point: point.year).probs
+        donors = [point for point in points if point.country != request.country]
         if request.kind != "undated":
+            # A study counts its own waves; which one is asked about, the year tells.
+            studies = {
+                point.study
+                for point in points
+                if (point.country, point.wave, point.year)
+                == (request.country, request.wave, request.year)
+            }
             donors = [
                 point
                 for point in donors
                 if (
-                    point[1] == request.wave
+                    point.wave == request.wave and (point.study in studies or not studies)
                     if request.wave is not None
-                    else point[1] is None and point[2] == request.year
+                    else point.wave is None and point.year == request.year
                 )
             ]
         if not donors:
             return None
-        mean = np.mean(np.array([point[3] for point in donors]), axis=0)
+        mean = np.mean(np.array([point.probs for point in donors]), axis=0)
         return tuple((mean / mean.sum()).tolist())
 
     def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
