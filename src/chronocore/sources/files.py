@@ -279,8 +279,17 @@ def _code(value: Any) -> int | None:
     return int(number) if number == int(number) else None
 
 
+def _fallbacks(kind: str) -> Sequence[str]:
+    """Return the encodings to try where the file's own fails.
+
+    Stata files that do not say are UTF-8 already; asked for by name, a cut-off character at the
+    end of a text would be dropped in silence.
+    """
+    return ENCODINGS[1:] if kind == "stata" else ENCODINGS
+
+
 def _open_statistical(path: Path, kind: str, encoding: str | None) -> SurveyFile:
-    tried: list[str | None] = [encoding] if encoding else [None, *ENCODINGS]
+    tried: list[str | None] = [encoding] if encoding else [None, *_fallbacks(kind)]
     for attempt in tried:
         try:
             _, metadata = _read_statistical(path, kind, metadataonly=True, encoding=attempt)
@@ -357,7 +366,7 @@ def _statistical_rows(
     assert path is not None
     tried: list[str | None] = [file.encoding]
     if file.encoding is None or file.fallback:
-        tried += [name for name in ENCODINGS if name != file.encoding]
+        tried += [name for name in _fallbacks(file.kind) if name != file.encoding]
     for attempt in tried:
         try:
             data, _ = _read_statistical(
