@@ -212,8 +212,8 @@ def build(
     prompts = prompts_table(pairs, items_frame)
     shifts = Counter(pairs["shift"].to_pylist())
     kinds = Counter(prompts["kind"].to_pylist())
-    points = Counter((r["survey"], r["variable"], r["country"]) for r in gold.to_pylist())
-    single = sum(count == 1 for count in points.values())
+    points = gold.group_by(["survey", "variable", "country"]).aggregate([([], "count_all")])
+    single = points["count_all"].to_pylist().count(1)
     funnel.steps["questions by country"] = len(points)
     funnel.steps["questions by country with one time point"] = single
     funnel.steps["questions by country without the newest wave"] = len(points) - single - len(pairs)

@@ -75,7 +75,7 @@ class OpenFile:
 def near(name: str, known: Sequence[str]) -> str:
     """Return the names most like one that is not known, as the end of a message."""
     folded = {entry.casefold(): entry for entry in known}
-    near = difflib.get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.6)
+    near = difflib.get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.5)
     return f"; nearest: {', '.join(folded[n] for n in near)}" if near else ""
 
 

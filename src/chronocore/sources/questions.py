@@ -251,7 +251,7 @@ def item_from_labels(
         has = "no value labels" if not options else f"one labelled option, {options}"
         raise SourceError(
             f"{where} has {has}; list its options in an item catalog and name it with items, or "
-            "leave the question out"
+            f"leave the question out{''.join(f'; {doubt}' for doubt in doubts)}"
         )
     order = declared.source.order.get(variable) or declared.source.order.get(
         asked[0].questions[variable]
