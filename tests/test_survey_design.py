@@ -154,7 +154,7 @@ def test_shares_equal_the_slow_linearisation(data, adjust, with_strata, with_uni
         rows = [
             [column[i] for i in members]
             for column in (data["codes"], data["weights"], strata, units)
-        ]  # noqa: E501
+        ]
         for position, option in enumerate((1, 2, 3)):
             share, error = share_and_error(rows[0], option, (1, 2, 3), *rows[1:], adjust=adjust)
             if share is None:

@@ -15,7 +15,7 @@ from chronocore import schema
 from chronocore.config import Rules
 from chronocore.countries import country_name, country_order, region_of
 from chronocore.errors import SourceError
-from chronocore.metrics import WeightedDistributions, weighted_distributions_many
+from chronocore.metrics import normalised, weighted_distributions_many, weighted_sums
 from chronocore.sources.microdata import Item, Microdata
 from chronocore.survey_design import design_shares_many
 
@@ -77,10 +77,9 @@ class _Tally:
         self.missing: Counter[str] = Counter()
         self.notes: dict[tuple[str, str], list[str]] = {}
 
-    def note(self, item: Item, country: str, text: str) -> None:
-        """Note something about one country of an item; alike notes are told once."""
-        key = (item.survey, f"country {country}: {text}")
-        self.notes.setdefault(key, []).append(item.variable)
+    def note(self, survey: str, country: str, text: str, variables: list[str]) -> None:
+        """Note something about some items in a country; alike notes are told once."""
+        self.notes.setdefault((survey, f"country {country}: {text}"), []).extend(variables)
 
     def funnel(self, rules: Rules, gold: pa.Table) -> Funnel:
         """Return the steps in the order of the rules; one that drops nothing shows 0."""
@@ -141,38 +140,55 @@ def items_table(items: list[Item]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """The candidate time points of one survey file.
+    """The C candidate time points of one survey file, in order of country and time.
 
-    Groups are numbered as they first appear, so that a sorted file is counted without sorting;
-    they include rows that do not enter, which ``order`` leaves out.
+    Answers are counted by time point and year (``fine``), numbered as they first appear, so that
+    a sorted file is counted without sorting. Rows that do not enter are counted too, as one, so
+    that nothing has to be copied to leave them out.
 
     Attributes
     ----------
-    group : (n,) int64
-        Group of each respondent.
-    n_groups : int
-    order : (C,) int64
-        Groups that may enter, in order of country and time.
-    country, study : lists of (G,) labels
-        Of each group; of a group that may not enter they mean nothing.
-    country_index : (G,) int64
-    wave : (G,) int64
-        Wave of each group, or missing where time points are keyed by year.
+    position : (n,) int64
+        Time point of each respondent, -1 for none.
+    country, study : lists of C labels
+    country_index, wave : (C,) int64
+        Wave: missing where time points are keyed by year.
     fine : (n,) int64
-        (group, year) of each respondent.
-    fine_group, fine_year : (F,) int64
+        Time point and year of each respondent.
+    n_fine : int
+    order : (F,) int64
+        Those of ``fine`` that enter, by time point and year.
+    starts : (C,) int64
+        Where each time point begins in ``order``.
+    year : (F,) int64
+        Year of each in ``order``.
     """
 
-    group: Integers
-    n_groups: int
-    order: Integers
+    position: Integers
     country: list[str]
     country_index: Integers
     study: list[str | None]
     wave: Integers
     fine: Integers
-    fine_group: Integers
-    fine_year: Integers
+    n_fine: int
+    order: Integers
+    starts: Integers
+    year: Integers
+
+    def __len__(self) -> int:
+        return len(self.country)
+
+    def years(self, cell: int) -> slice:
+        """Return where a time point's years are."""
+        last = cell + 1 == len(self.starts)
+        end = len(self.order) if last else int(self.starts[cell + 1])
+        return slice(int(self.starts[cell]), end)
+
+    def about(self, cell: int) -> str:
+        """Return what to call a time point beside its country."""
+        wave, study = int(self.wave[cell]), self.study[cell]
+        point = "time point" if wave == _MISSING else f"wave {wave}"
+        return point if study is None else f"{study} {point}"
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[Integers, list[Any]]:
@@ -206,7 +222,8 @@ def _cells(data: Microdata, rules: Rules, steps: Counter[str]) -> _Cells:
     country, countries = _encoded(respondents["country"])
     n = len(country)
     year, wave = _integers(respondents["year"]), _integers(respondents["wave"])
-    study, studies = np.full(n, -1, dtype=np.int64), [None]
+    study = np.full(n, -1, dtype=np.int64)
+    studies: list[str] = []
     if "study" in respondents.column_names:
         study, studies = _encoded(respondents["study"])
     has_waves = bool((wave != _MISSING).any())
@@ -219,153 +236,43 @@ def _cells(data: Microdata, rules: Rules, steps: Counter[str]) -> _Cells:
         outside = usable & ~np.isin(wave, np.asarray(rules.waves, dtype=np.int64))
         steps[_OUTSIDE] += int(outside.sum())
         usable &= ~outside
-    # Rows that do not enter make one group, so that nothing has to be copied to leave them out.
     key_index, n_keys = _compact(key)
     year_index, n_years = _compact(year)
-    n_studies = len(studies) + 1
-    joint = np.where(usable, ((country * n_studies) + study + 1) * n_keys + key_index, -1)
-    group, first = _by_appearance(joint)
-    fine, fine_first = _by_appearance(np.where(usable, joint * n_years + year_index, -1))
-    entering = usable[first]
-    names = ["" if c < 0 else str(countries[c]) for c in country[first]]
-    labels = [None if s < 0 else studies[s] for s in study[first]]
-    # In order of time: by wave; where studies with waves of their own meet, by year.
-    time = key if not (study >= 0).any() else year
+    joint = ((country * (len(studies) + 1)) + study + 1) * n_keys + key_index
+    fine, row = _by_appearance(np.where(usable, joint * n_years + year_index, -1))
+    entering = np.flatnonzero(usable[row])
+    row = row[entering]
+    # Of all that is one time point: its earliest year, and a row that tells the rest.
+    cell, first = _by_appearance(joint[row])
+    first = row[first]
     earliest = np.full(len(first), np.iinfo(np.int64).max)
-    np.minimum.at(earliest, group, time)
-    by_name = sorted((label for label in studies if label is not None), reverse=True)
-    study_rank = np.array([by_name.index(label) if label else -1 for label in labels])
-    order = np.lexsort((key[first], study_rank, earliest, country[first]))
+    np.minimum.at(earliest, cell, year[row])
+    # In order of time: by wave; where studies with waves of their own meet, by year.
+    time = earliest if (study >= 0).any() else key[first]
+    by_name = sorted(studies, reverse=True)
+    study_rank = np.array([-1 if s < 0 else by_name.index(studies[s]) for s in study[first]])
+    order = np.lexsort((key[first], study_rank, time, country[first]))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    cell, first = rank[cell], first[order]
+    by_cell = np.lexsort((year[row], cell))
+    position = np.full(int(fine.max(initial=-1)) + 1, -1, dtype=np.int64)
+    position[entering] = cell
     return _Cells(
-        group=group,
-        n_groups=len(first),
-        order=order[entering[order]],
-        country=names,
+        position=position[fine],
+        country=[str(countries[c]) for c in country[first]],
         country_index=country[first],
-        study=labels,
+        study=[None if s < 0 else studies[s] for s in study[first]],
         wave=key[first] if by_wave else np.full(len(first), _MISSING),
         fine=fine,
-        fine_group=group[fine_first],
-        fine_year=year[fine_first],
+        n_fine=len(position),
+        order=entering[by_cell],
+        starts=np.searchsorted(cell[by_cell], np.arange(len(first))).astype(np.int64),
+        year=year[row][by_cell],
     )
 
 
-def _where(cells: _Cells, cell: int) -> str:
-    study = cells.study[cell]
-    wave = int(cells.wave[cell])
-    point = "time point" if wave == _MISSING else f"wave {wave}"
-    return point if study is None else f"{study} {point}"
-
-
-def _name_years(
-    members: list[int], counts: dict[int, Integers], cells: _Cells, where: str
-) -> tuple[dict[int, int], dict[int, str]]:
-    """Name the time points of one variable and country by their most frequent years.
-
-    Ties go to the earlier year; a later time point never shares its year with an earlier one. One
-    that has no year of its own is an error within a study, and left out where another study has
-    that year. Returns the years, and what is to be noted.
-    """
-    years: dict[int, int] = {}
-    notes: dict[int, str] = {}
-    for cell in members:
-        by_year = sorted(
-            (
-                (int(cells.fine_year[f]), int(counts[cell][i]))
-                for i, f in enumerate(np.flatnonzero(cells.fine_group == cell))
-                if counts[cell][i]
-            ),
-            key=lambda pair: (-pair[1], pair[0]),
-        )
-        free = [year for year, _ in by_year if year not in years.values()]
-        if not free and len({cells.study[member] for member in members}) > 1:
-            taken = ", ".join(str(year) for year, _ in by_year)
-            notes[cell] = f"{_where(cells, cell)} is left out: another study has {taken}"
-            continue
-        if not free:
-            raise SourceError(
-                f"{where}: {_where(cells, cell)} has answers only in "
-                f"{[year for year, _ in by_year]}, years that another wave already has; "
-                "leave one of the two waves out with [rules] waves"
-            )
-        years[cell] = free[0]
-        text = []
-        if free[0] != by_year[0][0]:
-            text.append(
-                f"{_where(cells, cell)} is named {free[0]}, because "
-                f"{by_year[0][0]} already names an earlier wave"
-            )
-        if len(by_year) > 1:
-            pooled = ", ".join(str(year) for year, _ in sorted(by_year))
-            text.append(f"{_where(cells, cell)} pools {pooled}, named {free[0]}")
-        if text:
-            notes[cell] = "; ".join(text)
-    return years, notes
-
-
-class _Years:
-    """Names the time points of one file, item by item."""
-
-    def __init__(
-        self, cells: _Cells, columns: list[pa.ChunkedArray], items: tuple[Item, ...], weights: Any
-    ) -> None:
-        self.cells = cells
-        n_years = np.bincount(cells.fine_group, minlength=cells.n_groups)
-        self.single = np.full(cells.n_groups, _MISSING)
-        self.single[cells.fine_group] = cells.fine_year
-        self.pooled = n_years > 1
-        self.pooled[np.setdiff1d(np.arange(cells.n_groups), cells.order)] = False
-        self.counts: list[WeightedDistributions] | None = None
-        self.column = np.full(len(cells.fine_group), -1)
-        if not self.pooled.any():
-            return
-        # Answers by year are counted only where a time point has more than one.
-        rows = np.flatnonzero(self.pooled[cells.group])
-        fines, inverse = np.unique(cells.fine[rows], return_inverse=True)
-        self.column[fines] = np.arange(len(fines))
-        taken = pa.array(rows)
-        self.counts = weighted_distributions_many(
-            [column.take(taken) for column in columns],
-            inverse.reshape(-1),
-            None if weights is None else weights[rows],
-            _options(items),
-            len(fines),
-        )
-
-    def of_item(
-        self, j: int, item: Item, entering: Integers, fallback: Flags, tally: _Tally
-    ) -> Integers:
-        """Return the year of each entering cell of item ``j``, missing if it has none."""
-        cells = self.cells
-        years: Integers = self.single[entering].copy()
-        country = cells.country_index[entering]
-        # Countries in which a time point pools years, or two would have the same name.
-        keys, times = np.unique(country * 2**16 + years, return_counts=True)
-        unclear = np.union1d(country[self.pooled[entering]], keys[times > 1] // 2**16)
-        for one in unclear:
-            places = np.flatnonzero(country == one)
-            members = [int(cell) for cell in entering[places]]
-            name = cells.country[members[0]]
-            counts = {cell: self._counts(j, cell, fallback) for cell in members}
-            where = f"{item.survey} {item.variable}, country {name}"
-            found, notes = _name_years(members, counts, cells, where)
-            years[places] = [found.get(cell, _MISSING) for cell in members]
-            for text in notes.values():
-                tally.note(item, name, text)
-        return years
-
-    def _counts(self, j: int, cell: int, fallback: Flags) -> Integers:
-        """Return the answers of an item and cell by year."""
-        fines = np.flatnonzero(self.cells.fine_group == cell)
-        if not self.pooled[cell] or self.counts is None:
-            return np.ones(len(fines), dtype=np.int64)
-        of_item = self.counts[j]
-        columns = self.column[fines]
-        counts: Integers = of_item.n_valid[columns]
-        return counts + of_item.n_dropped_weight[columns] if fallback[cell] else counts
-
-
-# -- gold ----------------------------------------------------------------------------------------
+# -- distributions -------------------------------------------------------------------------------
 
 
 def _options(items: tuple[Item, ...]) -> list[list[int]]:
@@ -374,32 +281,69 @@ def _options(items: tuple[Item, ...]) -> list[list[int]]:
 
 @dataclass(slots=True)
 class _Distributions:
-    """One file's distributions, by item and group.
+    """The distributions of V items at C time points.
 
-    ``fallback`` marks cells without a usable weight, which are unweighted; ``errors`` and
-    ``n_eff_design`` are None without strata and primary sampling units.
+    Attributes
+    ----------
+    probs : list of (C, K) float64
+    n_valid, n_dropped : (V, C) int64
+    n_eff : (V, C) float64
+    by_year : (V, F) int64
+        Valid answers by time point and year.
+    fallback : (V, C) bool
+        Unweighted, because no respondent has a weight.
+    errors : list of (C, K) float64, or None
+        Standard errors by design, where there are strata or sampling units.
+    n_eff_design : (V, C) float64, or None
     """
 
-    by_item: list[WeightedDistributions]
-    fallback: list[Flags]
+    probs: list[Floats]
+    n_valid: Integers
+    n_dropped: Integers
+    n_eff: Floats
+    by_year: Integers
+    fallback: Flags
     errors: list[Floats] | None = None
-    n_eff_design: list[Floats] | None = None
+    n_eff_design: Floats | None = None
 
 
-def _distributions(
-    data: Microdata, cells: _Cells, columns: list[pa.ChunkedArray], weights: Floats | None
-) -> _Distributions:
+def _distributions(data: Microdata, cells: _Cells, weights: Floats | None) -> _Distributions:
+    columns = [data.respondents[item.variable] for item in data.items]
     options = _options(data.items)
-    found = weighted_distributions_many(columns, cells.group, weights, options, cells.n_groups)
-    none = np.zeros(cells.n_groups, dtype=bool)
-    result = _Distributions(found, [none] * len(found))
-    if weights is not None:
-        inside = np.zeros(cells.n_groups, dtype=bool)
-        inside[cells.order] = True
-        result.fallback = [
-            inside & (one.n_valid == 0) & (one.n_dropped_weight > 0) for one in found
+    shape = (len(columns), len(cells))
+    by_year = np.zeros((len(columns), len(cells.order)), dtype=np.int64)
+    dropped_by_year = np.zeros_like(by_year)
+    result = _Distributions(
+        [],
+        np.zeros(shape, dtype=np.int64),
+        np.zeros(shape, dtype=np.int64),
+        np.zeros(shape),
+        by_year,
+        np.zeros(shape, dtype=bool),
+    )
+    if not len(cells):
+        result.probs = [np.empty((0, len(scale))) for scale in options]
+        return result
+    scales, chunks = weighted_sums(columns, cells.fine, weights, options, cells.n_fine)
+    for first, sums, n_valid, squares, n_dropped in chunks:
+        part = slice(first, first + len(sums))
+        probs, result.n_eff[part] = normalised(
+            np.add.reduceat(sums[:, cells.order], cells.starts, axis=1),
+            np.add.reduceat(squares[:, cells.order], cells.starts, axis=1),
+        )
+        result.probs += [
+            np.ascontiguousarray(own[:, : len(scale)])
+            for own, scale in zip(probs, scales[part], strict=True)
         ]
+        by_year[part] = n_valid[:, cells.order]
+        dropped_by_year[part] = n_dropped[:, cells.order]
+    result.n_valid = np.add.reduceat(by_year, cells.starts, axis=1)
+    result.n_dropped = np.add.reduceat(dropped_by_year, cells.starts, axis=1)
+    if weights is not None:
+        result.fallback = (result.n_valid == 0) & (result.n_dropped > 0)
         _replace_unweighted(result, cells, columns, options)
+        lengths = np.diff(cells.starts, append=len(cells.order))
+        result.by_year += np.where(np.repeat(result.fallback, lengths, axis=1), dropped_by_year, 0)
     names = data.respondents.column_names
     if "stratum" in names or "psu" in names:
         _add_errors(result, data, cells, columns, weights, options)
@@ -413,27 +357,25 @@ def _replace_unweighted(
     options: list[list[int]],
 ) -> None:
     """Count cells in which no respondent has a weight as if all had the same."""
-    concerned = [j for j, flags in enumerate(result.fallback) if flags.any()]
-    if not concerned:
+    concerned = np.flatnonzero(result.fallback.any(axis=1))
+    if not len(concerned):
         return
-    groups = np.any([result.fallback[j] for j in concerned], axis=0)
-    rows = np.flatnonzero(groups[cells.group])
+    concerned_cells: Flags = np.asarray(result.fallback.any(axis=0))
+    rows = np.flatnonzero((cells.position >= 0) & concerned_cells[cells.position])
+    taken = pa.array(rows)
     plain = weighted_distributions_many(
-        [columns[j].take(pa.array(rows)) for j in concerned],
-        cells.group[rows],
+        [columns[j].take(taken) for j in concerned],
+        cells.position[rows],
         None,
         [options[j] for j in concerned],
-        cells.n_groups,
+        len(cells),
     )
     for j, one in zip(concerned, plain, strict=True):
         flags = result.fallback[j]
-        before = result.by_item[j]
-        result.by_item[j] = WeightedDistributions(
-            np.where(flags[:, None], one.probs, before.probs),
-            np.where(flags, one.n_valid, before.n_valid),
-            np.where(flags, one.n_eff, before.n_eff),
-            np.where(flags, 0, before.n_dropped_weight),
-        )
+        result.probs[j][flags] = one.probs[flags]
+        result.n_valid[j, flags] = one.n_valid[flags]
+        result.n_eff[j, flags] = one.n_eff[flags]
+        result.n_dropped[j, flags] = 0
 
 
 def _add_errors(
@@ -445,13 +387,11 @@ def _add_errors(
     options: list[list[int]],
 ) -> None:
     """Add standard errors by strata and primary sampling units."""
-    inside = np.zeros(cells.n_groups, dtype=bool)
-    inside[cells.order] = True
-    whole = np.zeros(cells.n_groups, dtype=bool)
+    whole = np.zeros(len(cells), dtype=bool)
     if weights is not None:
-        usable = np.isfinite(weights) & (weights > 0)
-        whole = np.bincount(cells.group[usable], minlength=cells.n_groups) == 0
-        weights = np.where(whole[cells.group], 1.0, weights)
+        usable = np.isfinite(weights) & (weights > 0) & (cells.position >= 0)
+        whole = np.bincount(cells.position[usable], minlength=len(cells)) == 0
+        weights = np.where((cells.position >= 0) & whole[cells.position], 1.0, weights)
     design = {
         name: data.respondents[name] if name in data.respondents.column_names else None
         for name in ("stratum", "psu")
@@ -459,23 +399,122 @@ def _add_errors(
     shares = design_shares_many(
         columns,
         options,
-        groups=np.where(inside[cells.group], cells.group, -1),
-        n_groups=cells.n_groups,
+        groups=cells.position,
+        n_groups=len(cells),
         weights=weights,
         strata=design["stratum"],
         psu=design["psu"],
     )
-    result.errors, result.n_eff_design = [], []
-    for one, fallback in zip(shares, result.fallback, strict=True):
-        # Unweighted for this item alone: the weights of the others say nothing about it.
-        unknown = fallback & ~whole
-        result.errors.append(np.where(unknown[:, None], np.nan, one.standard_errors))
-        result.n_eff_design.append(np.where(unknown, np.nan, one.n_eff))
+    # Unweighted for one item alone: the weights of the others say nothing about it.
+    unknown = result.fallback & ~whole
+    result.errors = [
+        np.where(flags[:, None], np.nan, one.standard_errors)
+        for one, flags in zip(shares, unknown, strict=True)
+    ]
+    result.n_eff_design = np.where(unknown, np.nan, np.stack([one.n_eff for one in shares]))
+
+
+# -- years ---------------------------------------------------------------------------------------
+
+
+def _name_years(
+    members: list[int], counts: Integers, cells: _Cells, where: str
+) -> tuple[dict[int, int], dict[int, str]]:
+    """Name the time points of one variable and country by their most frequent years.
+
+    Ties go to the earlier year; a later time point never shares its year with an earlier one. One
+    that has no year of its own is an error within a study, and left out where another study has
+    that year. Returns the years, and what is to be noted.
+    """
+    years: dict[int, int] = {}
+    notes: dict[int, str] = {}
+    for cell in members:
+        own = cells.years(cell)
+        by_year = sorted(
+            (
+                (int(year), int(count))
+                for year, count in zip(cells.year[own], counts[own], strict=True)
+                if count
+            ),
+            key=lambda pair: (-pair[1], pair[0]),
+        )
+        free = [year for year, _ in by_year if year not in years.values()]
+        if not free and len({cells.study[member] for member in members}) > 1:
+            taken = ", ".join(str(year) for year, _ in by_year)
+            notes[cell] = f"{cells.about(cell)} is left out: another study has {taken}"
+            continue
+        if not free:
+            raise SourceError(
+                f"{where}: {cells.about(cell)} has answers only in "
+                f"{[year for year, _ in by_year]}, years that another wave already has; "
+                "leave one of the two waves out with [rules] waves"
+            )
+        years[cell] = free[0]
+        if free[0] != by_year[0][0]:
+            notes[cell] = (
+                f"{cells.about(cell)} is named {free[0]}, because "
+                f"{by_year[0][0]} already names an earlier wave"
+            )
+    return years, notes
+
+
+def _most_frequent_years(counts: Integers, cells: _Cells) -> Integers:
+    """Return the most frequent year of each item and time point, ties to the earlier: (V, C)."""
+    # Count and year in one number: more answers first, then the earlier year.
+    ranked = counts * 2**17 + (2**16 - cells.year)
+    best = np.maximum.reduceat(ranked, cells.starts, axis=1)
+    return np.asarray(2**16 - best % 2**17, dtype=np.int64)
+
+
+def _years(
+    data: Microdata, cells: _Cells, found: _Distributions, entering: Flags, tally: _Tally
+) -> Integers:
+    """Return the year of each item and time point that enters, missing if it has none: (V, C)."""
+    years = _most_frequent_years(found.by_year, cells)
+    country = cells.country_index
+    for j, item in enumerate(data.items):
+        own = np.flatnonzero(entering[j])
+        # Countries in which two time points would have the same name.
+        keys, times = np.unique(country[own] * 2**17 + years[j, own], return_counts=True)
+        for clash in np.unique(keys[times > 1] // 2**17):
+            members = [int(cell) for cell in own[country[own] == clash]]
+            name = cells.country[members[0]]
+            where = f"{item.survey} {item.variable}, country {name}"
+            named, notes = _name_years(members, found.by_year[j], cells, where)
+            years[j, members] = [named.get(cell, _MISSING) for cell in members]
+            for text in notes.values():
+                tally.note(item.survey, name, text, [item.variable])
+    _note_pooled(data, cells, found, np.where(entering, years, _MISSING), tally)
+    return years
+
+
+def _note_pooled(
+    data: Microdata, cells: _Cells, found: _Distributions, years: Integers, tally: _Tally
+) -> None:
+    """Note the time points that pool several years, alike items together."""
+    for cell in np.flatnonzero(np.diff(cells.starts, append=len(cells.order)) > 1):
+        own = cells.years(int(cell))
+        asked = found.by_year[:, own] > 0
+        pooled = np.flatnonzero((asked.sum(axis=1) > 1) & (years[:, cell] != _MISSING))
+        alike: dict[tuple[int, bytes], list[int]] = {}
+        for j in pooled:
+            alike.setdefault((int(years[j, cell]), asked[j].tobytes()), []).append(int(j))
+        for (year, _), members in alike.items():
+            several = ", ".join(str(y) for y in cells.year[own][asked[members[0]]])
+            tally.note(
+                data.survey,
+                cells.country[cell],
+                f"{cells.about(int(cell))} pools {several}, named {year}",
+                [data.items[j].variable for j in members],
+            )
+
+
+# -- gold ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """What stands beside the numbers of each group."""
+    """What stands beside the numbers of each time point."""
 
     name: list[str | None]
     region: list[str | None]
@@ -492,29 +531,31 @@ def _first_names(data: Microdata) -> dict[str, str]:
     return {str(countries[c]): str(names[name[rows[f]]]) for c, f in zip(found, first, strict=True)}
 
 
+def _values_by_cell(cells: _Cells, values: Integers, usable: Flags) -> dict[int, dict[int, int]]:
+    """Return how often each value occurs in each time point."""
+    rows = np.flatnonzero(usable & (cells.position >= 0))
+    low = int(values[rows].min(initial=0))
+    width = int(values[rows].max(initial=0)) - low + 1
+    joint, counts = np.unique(cells.position[rows] * width + values[rows] - low, return_counts=True)
+    result: dict[int, dict[int, int]] = {}
+    for one, count in zip(joint.tolist(), counts.tolist(), strict=True):
+        result.setdefault(one // width, {})[one % width + low] = count
+    return result
+
+
 def _labels(data: Microdata, cells: _Cells) -> _Labels:
     given = _first_names(data)
-    weight: list[str | None] = [data.weight] * cells.n_groups
+    weight: list[str | None] = [data.weight] * len(cells)
     if "weight_name" in data.respondents.column_names:
         index, names = _encoded(data.respondents["weight_name"])
-        weight = [None] * cells.n_groups
-        rows = np.flatnonzero(index >= 0)
-        pairs = np.unique(np.stack([cells.group[rows], index[rows]]), axis=1)
-        for group in np.unique(pairs[0]):
-            weight[int(group)] = "+".join(
-                sorted(str(names[i]) for i in pairs[1, pairs[0] == group])
-            )
-    fieldwork: list[int | None] = [None] * cells.n_groups
+        weight = [None] * len(cells)
+        for cell, used in _values_by_cell(cells, index, index >= 0).items():
+            weight[cell] = "+".join(sorted(str(names[i]) for i in used))
+    fieldwork: list[int | None] = [None] * len(cells)
     if "fieldwork_year" in data.respondents.column_names:
         year = _integers(data.respondents["fieldwork_year"])
-        rows = np.flatnonzero(year != _MISSING)
-        pairs, counts = np.unique(
-            np.stack([cells.group[rows], year[rows]]), axis=1, return_counts=True
-        )
-        for group in np.unique(pairs[0]):
-            own = pairs[0] == group
-            # Ties go to the earlier year.
-            fieldwork[int(group)] = int(pairs[1, own][np.argmax(counts[own])])
+        for cell, counts in _values_by_cell(cells, year, year != _MISSING).items():
+            fieldwork[cell] = min(counts, key=lambda one: (-counts[one], one))
     return _Labels(
         name=[given.get(code) or country_name(code) for code in cells.country],
         region=[region_of(code) for code in cells.country],
@@ -544,10 +585,6 @@ def _missing_by_reason(data: Microdata, rules: Rules, missing: Counter[str], unk
         missing["no reason given"] += unknown - told
 
 
-def _column(data: Microdata, item: Item) -> pa.ChunkedArray:
-    return data.respondents[item.variable]
-
-
 def _source_rows(data: Microdata, rules: Rules, tally: _Tally) -> list[pa.Table]:
     """Return the gold rows of one source, a table an item."""
     cells = _cells(data, rules, tally.steps)
@@ -556,91 +593,82 @@ def _source_rows(data: Microdata, rules: Rules, tally: _Tally) -> list[pa.Table]
         if data.weight is not None
         else None
     )
-    columns = [_column(data, item) for item in data.items]
-    found = _distributions(data, cells, columns, weights)
+    found = _distributions(data, cells, weights)
+    answered = found.n_valid + found.n_dropped
+    small = (answered > 0) & (found.n_valid < rules.min_respondents)
+    entering = (answered > 0) & ~small
+    years = np.empty(entering.shape, dtype=np.int64)
+    if len(cells):
+        years = _years(data, cells, found, entering, tally)
+    named = entering & (years != _MISSING)
+    asked = len(data.items) * int((cells.position >= 0).sum())
+    tally.steps[_ASKED] += asked
+    tally.steps[_VALID] += int(answered.sum())
+    tally.steps[_DROPPED] += int(found.n_dropped.sum())
+    tally.steps[_CELLS] += answered.size
+    tally.steps[_NOT_ASKED] += int((answered == 0).sum())
+    tally.steps[_below(rules)] += int(small.sum())
+    tally.steps[_SHARED] += int((entering & ~named).sum())
+    tally.steps[_TIME_POINTS] += int(named.sum())
+    _missing_by_reason(data, rules, tally.missing, asked - int(answered.sum()))
+    for cell in np.flatnonzero(found.fallback.any(axis=0)):
+        tally.note(
+            data.survey,
+            cells.country[cell],
+            f"{cells.about(int(cell))}: no respondent has a weight, unweighted",
+            [data.items[j].variable for j in np.flatnonzero(found.fallback[:, cell])],
+        )
     labels = _labels(data, cells)
-    namer = _Years(cells, columns, data.items, weights)
-    n_inside = int(np.isin(cells.group, cells.order).sum())
-    rank = np.zeros(cells.n_groups, dtype=np.int64)
-    by_code = sorted(cells.order, key=lambda cell: country_order(cells.country[cell]))
-    changes = np.diff(cells.country_index[by_code], prepend=-1) != 0
-    rank[by_code] = np.cumsum(changes)
-    invalid = 0
+    by_code = sorted(range(len(cells)), key=lambda cell: country_order(cells.country[cell]))
+    rank = np.zeros(len(cells), dtype=np.int64)
+    rank[by_code] = np.cumsum(np.diff(cells.country_index[by_code], prepend=-1) != 0)
     parts: list[pa.Table] = []
     for j, item in enumerate(data.items):
-        one, fallback = found.by_item[j], found.fallback[j]
-        n_valid = one.n_valid[cells.order]
-        answered = n_valid + one.n_dropped_weight[cells.order]
-        small = (answered > 0) & (n_valid < rules.min_respondents)
-        entering = cells.order[(answered > 0) & ~small]
-        # What a fallback counts as valid was dropped for its weight by the others.
-        tally.steps[_ASKED] += n_inside
-        tally.steps[_VALID] += int(answered.sum())
-        tally.steps[_DROPPED] += int(one.n_dropped_weight[cells.order].sum())
-        tally.steps[_CELLS] += len(cells.order)
-        tally.steps[_NOT_ASKED] += int((answered == 0).sum())
-        tally.steps[_below(rules)] += int(small.sum())
-        invalid += n_inside - int(answered.sum())
-        for cell in map(int, np.flatnonzero(fallback)):
-            tally.note(
-                item,
-                cells.country[cell],
-                f"{_where(cells, cell)}: no respondent has a weight, unweighted",
-            )
-        if len(entering):
-            years = namer.of_item(j, item, entering, fallback, tally)
-            named = years != _MISSING
-            tally.steps[_SHARED] += int((~named).sum())
-            entering, years = entering[named], years[named]
-            tally.steps[_TIME_POINTS] += len(entering)
-            parts.append(_item_table(item, j, entering, years, cells, labels, found, rank))
-    _missing_by_reason(data, rules, tally.missing, invalid)
+        own = np.flatnonzero(named[j])
+        if len(own):
+            own = own[np.lexsort((years[j, own], rank[own]))]
+            parts.append(_item_table(item, j, own, years[j, own], cells, labels, found))
     return parts
 
 
 def _item_table(
     item: Item,
     j: int,
-    entering: Integers,
+    own: Integers,
     years: Integers,
     cells: _Cells,
     labels: _Labels,
     found: _Distributions,
-    rank: Integers,
 ) -> pa.Table:
-    """Return the time points of one item, in order of country and year."""
-    one, fallback = found.by_item[j], found.fallback[j]
-    order = np.lexsort((years, rank[entering]))
-    entering, years = entering[order], years[order]
-    n, k = len(entering), len(item.options)
-    probs = one.probs[entering]
-    wave = cells.wave[entering]
+    """Return the time points ``own`` of one item."""
+    n, k = len(own), len(item.options)
+    probs = found.probs[j][own]
+    wave = cells.wave[own]
+    fallback = found.fallback[j]
     columns: dict[str, Any] = {
         "survey": pa.repeat(item.survey, n),
         "variable": pa.repeat(item.variable, n),
-        "country": pa.array([cells.country[c] for c in entering], pa.string()),
-        "country_name": pa.array([labels.name[c] for c in entering], pa.string()),
-        "region": pa.array([labels.region[c] for c in entering], pa.string()),
+        "country": pa.array([cells.country[c] for c in own], pa.string()),
+        "country_name": pa.array([labels.name[c] for c in own], pa.string()),
+        "region": pa.array([labels.region[c] for c in own], pa.string()),
         "year": pa.array(years.astype(np.int16)),
         "wave": pa.array(
             np.where(wave == _MISSING, 0, wave).astype(np.int16), mask=wave == _MISSING
         ),
-        "weight": pa.array(
-            [None if fallback[c] else labels.weight[c] for c in entering], pa.string()
-        ),
-        "n_valid": pa.array(one.n_valid[entering]),
-        "n_eff": pa.array(one.n_eff[entering]),
-        "n_dropped_weight": pa.array(one.n_dropped_weight[entering]),
+        "weight": pa.array([None if fallback[c] else labels.weight[c] for c in own], pa.string()),
+        "n_valid": pa.array(found.n_valid[j, own]),
+        "n_eff": pa.array(found.n_eff[j, own]),
+        "n_dropped_weight": pa.array(found.n_dropped[j, own]),
         "n_options": pa.array(np.full(n, k, dtype=np.int16)),
         "collapsed": pa.array(2 * (probs > 0).sum(axis=1) <= k),
         "probs": _lists(probs),
         "standard_errors": pa.nulls(n, schema.GOLD.field("standard_errors").type),
         "n_eff_design": pa.nulls(n, pa.float64()),
-        "study": pa.array([cells.study[c] for c in entering], pa.string()),
-        "fieldwork_year": pa.array([labels.fieldwork_year[c] for c in entering], pa.int16()),
+        "study": pa.array([cells.study[c] for c in own], pa.string()),
+        "fieldwork_year": pa.array([labels.fieldwork_year[c] for c in own], pa.int16()),
     }
     if found.errors is not None and found.n_eff_design is not None:
-        errors, n_eff = found.errors[j][entering], found.n_eff_design[j][entering]
+        errors, n_eff = found.errors[j][own], found.n_eff_design[j, own]
         columns["standard_errors"] = _lists(errors, np.isnan(errors[:, 0]))
         columns["n_eff_design"] = pa.array(n_eff, mask=np.isnan(n_eff))
     return pa.table(columns, schema=schema.GOLD)

@@ -7,7 +7,7 @@ files or models.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -26,11 +26,16 @@ __all__ = [
     "WeightedDistributions",
     "direction_cosine",
     "knowledge_filter",
+    "normalised",
     "shift_class",
     "wasserstein",
     "weighted_distributions",
     "weighted_distributions_many",
+    "weighted_sums",
 ]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 #: The accepted distance of a distribution's sum from 1.
 SUM_TOLERANCE = 1e-6
@@ -384,6 +389,43 @@ def weighted_distributions_many(
     >>> [one.probs.round(2).tolist() for one in both]
     [[[0.33, 0.67]], [[0.33, 0.0, 0.67]]]
     """
+    result: list[WeightedDistributions] = []
+    scales, chunks = weighted_sums(columns, groups, weights, options, n_groups)
+    for first, sums, n_valid, squares, n_dropped in chunks:
+        probs, n_eff = normalised(sums, squares)
+        for j, scale in enumerate(scales[first : first + len(sums)]):
+            own = np.ascontiguousarray(probs[j, :, : len(scale)])
+            result.append(WeightedDistributions(own, n_valid[j], n_eff[j], n_dropped[j]))
+    return result
+
+
+def normalised(sums: Floats, squares: Floats) -> tuple[Floats, Floats]:
+    """Return shares and Kish's effective sizes from sums of weights and of their squares."""
+    # Slots beyond a variable's last option are 0, so one sum serves all variables.
+    totals = sums.sum(axis=2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        probs = sums / totals[:, :, None]
+        n_eff = np.where(squares > 0, totals * totals / squares, 0.0)
+    return probs, n_eff
+
+
+def weighted_sums(
+    columns: Sequence[Any],
+    groups: Any,
+    weights: Any,
+    options: Sequence[ArrayLike],
+    n_groups: int | None = None,
+) -> tuple[list[Integers], Iterator[tuple[int, Floats, Integers, Floats, Integers]]]:
+    """Return what :func:`weighted_distributions_many` divides, some variables at a time.
+
+    Returns
+    -------
+    scales : list of (K,) int64
+        The checked options of each variable.
+    chunks : iterator
+        Number of the first variable, sums of weights (V, G, K_max), valid answers (V, G), sums
+        of squared weights (V, G) and answers dropped for their weight (V, G).
+    """
     if len(columns) != len(options):
         raise InvalidInputError(f"{len(columns)} columns, but options for {len(options)}")
     names = ["codes"] if len(columns) == 1 else [f"column {j}" for j in range(len(columns))]
@@ -438,7 +480,20 @@ def weighted_distributions_many(
     starts, rows, ordered = distributions.group_order(group_values, n_groups)
     if not ordered and weights is not None:
         usable = usable[rows]
-    result: list[WeightedDistributions] = []
+    return scales, _sums_by_chunk(columns, scales, names, starts, rows, ordered, usable, all_usable)
+
+
+def _sums_by_chunk(
+    columns: Sequence[Any],
+    scales: list[Integers],
+    names: list[str],
+    starts: Integers,
+    rows: NDArray[np.int32],
+    ordered: bool,
+    usable: Floats,
+    all_usable: bool,
+) -> Iterator[tuple[int, Floats, Integers, Floats, Integers]]:
+    n = int(starts[-1])
     for first in range(0, len(columns), _CHUNK):
         part = slice(first, first + _CHUNK)
         pairs = [
@@ -459,15 +514,7 @@ def weighted_distributions_many(
             usable,
             all_usable,
         )
-        # Slots beyond a variable's last option are 0, so one sum serves all variables.
-        totals = sums.sum(axis=2)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            probs = sums / totals[:, :, None]
-            n_eff = np.where(squares > 0, totals * totals / squares, 0.0)
-        for j, scale in enumerate(scales[part]):
-            own = np.ascontiguousarray(probs[j, :, : len(scale)])
-            result.append(WeightedDistributions(own, n_valid[j], n_eff[j], n_dropped[j]))
-    return result
+        yield first, sums, n_valid, squares, n_dropped
 
 
 def _boundary_set(boundaries: str | Sequence[float]) -> tuple[float, float, float]:
