@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -199,25 +200,57 @@ def code_answers(
     SourceError
         A text in the column is no answer.
     """
-    values, place = distinct_values(column)
+    if column.type == pa.int8() and not column.null_count:
+        # The bit pattern of a code is its place among 256: one pass counts, one translates.
+        place: NDArray[Any] = np.ascontiguousarray(column.to_numpy()).view(np.uint8)
+        table = _counted(group, place, n_groups, 256)
+        present = np.flatnonzero(table.any(axis=0))
+        values: list[Value] = [*map(int, present.astype(np.uint8).view(np.int8))]
+        meaning = _meanings(values, coding, where, lambda i: place == present[i])
+        counts = table[:, present]
+    else:
+        values, places = distinct_values(column)
+        present = np.arange(len(values))
+        place = places
+        meaning = _meanings(values, coding, where, lambda i: places == i)
+        counts = _counted(group, places, n_groups, len(values))
+    codes = [entry if isinstance(entry, int) else 0 for entry in meaning]
+    kind = np.int8 if all(-128 <= code < 128 for code in codes) else np.int16
+    size = int(present.max()) + 1 if len(present) else 0
+    translated = np.zeros(size, dtype=kind)
+    translated[present] = codes
+    invalid = np.zeros(size, dtype=np.bool_)
+    invalid[present] = [isinstance(entry, str) for entry in meaning]
+    return Answers(
+        column=pa.array(translated[place], mask=invalid[place]),
+        values=values,
+        meaning=meaning,
+        counts=counts,
+    )
+
+
+def _counted(
+    group: NDArray[np.int64], place: NDArray[Any], n_groups: int, width: int
+) -> NDArray[np.int64]:
+    found = np.bincount(group * width + place, minlength=n_groups * width)
+    return found.reshape(n_groups, width).astype(np.int64, copy=False)
+
+
+def _meanings(
+    values: Sequence[Value],
+    coding: Coding,
+    where: str,
+    rows: Callable[[int], NDArray[np.bool_]],
+) -> list[int | str]:
     meaning: list[int | str] = []
     for index, value in enumerate(values):
         try:
             meaning.append(coding.read(value))
         except ValueError:
-            row = int(np.flatnonzero(place == index)[0]) + 1
+            row = int(np.flatnonzero(rows(index))[0]) + 1
             known = ", ".join(names[0] for names in coding.names.values())
             raise SourceError(
                 f"{where}, row {row}: {value!r} is no answer; the options are {known}. Declare "
                 "its label in an item catalog, or leave the question out with variables"
             ) from None
-    codes = [entry if isinstance(entry, int) else 0 for entry in meaning]
-    kind = np.int8 if all(-128 <= code < 128 for code in codes) else np.int16
-    invalid = np.array([isinstance(entry, str) for entry in meaning])
-    counts = np.bincount(group * len(values) + place, minlength=n_groups * len(values))
-    return Answers(
-        column=pa.array(np.array(codes, dtype=kind)[place], mask=invalid[place]),
-        values=values,
-        meaning=meaning,
-        counts=counts.reshape(n_groups, len(values)).astype(np.int64),
-    )
+    return meaning

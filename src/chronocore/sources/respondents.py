@@ -29,7 +29,8 @@ Group = tuple[str | None, str | None, int | None, int | None]
 
 _YEARS = range(1900, 2101)
 _NONE = -(2**31)
-_MOST_WAVES = 1000
+# Keys up to here are numbered by counting, which is faster than sorting them.
+_COUNTABLE = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,38 @@ def _integers(column: pa.ChunkedArray, where: str) -> NDArray[np.int64]:
     return np.array(codes, dtype=np.int64)[place]
 
 
+def _numbered(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct values, ascending, and the place of each among them."""
+    low = int(values.min())
+    width = int(values.max()) - low + 1
+    if width > _COUNTABLE:
+        found, place = np.unique(values, return_inverse=True)
+        return found, place.reshape(-1)
+    shifted = values - low
+    present = np.flatnonzero(np.bincount(shifted, minlength=width))
+    lookup = np.zeros(width, dtype=np.int64)
+    lookup[present] = np.arange(len(present))
+    return present + low, lookup[shifted]
+
+
+def _grouped(*columns: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the group of each row by several columns at once, and a first row of each group."""
+    key = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        # None is far below every other number; it becomes the least of the ones that occur.
+        known = column != _NONE
+        least = int(column[known].min()) - 1 if known.any() else 0
+        found, place = _numbered(np.where(known, column, least))
+        _, key = _numbered(key * len(found) + place)
+    first = np.zeros(int(key.max()) + 1, dtype=np.int64)
+    first[key[::-1]] = np.arange(len(key) - 1, -1, -1)
+    return key, first
+
+
 def _years(column: pa.ChunkedArray, year_codes: Mapping[str, int], where: str) -> NDArray[np.int64]:
     """Return years; negative codes are missing, dates of the form YYYYMMDD give their year."""
     numbers = _integers(column, where)
-    found, place = np.unique(numbers, return_inverse=True)
+    found, place = _numbered(numbers)
     years: list[int] = []
     for number in found.tolist():
         if str(number) in year_codes:
@@ -112,7 +141,7 @@ def _years(column: pa.ChunkedArray, year_codes: Mapping[str, int], where: str) -
                 f"{where}: {number} is no year; name another column with [sources.columns] year, "
                 f"or say which year it stands for: [sources.year_codes] {number} = …"
             )
-    return np.array(years, dtype=np.int64)[place.reshape(-1)]
+    return np.array(years, dtype=np.int64)[place]
 
 
 def _text_country(text: str, notes: set[str], where: str) -> str | None:
@@ -168,8 +197,10 @@ def _countries(
     lookup = np.array([-1 if code is None else index[code] for code in codes], dtype=np.int64)
     if "country_name" in roles.columns:
         texts, name_place = distinct_values(table[roles.columns["country_name"]])
-        pairs = np.unique(np.stack([lookup[place], name_place]), axis=1).T.tolist()
-        for unit, name in pairs:
+        _, first = _grouped(lookup[place], name_place)
+        for unit, name in zip(
+            lookup[place][first].tolist(), name_place[first].tolist(), strict=True
+        ):
             if unit >= 0 and isinstance(texts[name], str):
                 names.setdefault(listed[unit], str(texts[name]))
     return listed, lookup[place], names
@@ -184,9 +215,10 @@ def _with_samples(
     where: str,
 ) -> tuple[list[str | None], NDArray[np.int64]]:
     """Keep samples apart that share a numeric code and differ in the alphabetic one."""
-    pairs, inverse = np.unique(np.stack([place, unit_place]), axis=1, return_inverse=True)
+    inverse, first = _grouped(place, unit_place)
+    pairs = list(zip(place[first].tolist(), unit_place[first].tolist(), strict=True))
     parts: dict[int, set[str]] = {}
-    for code, unit in pairs.T.tolist():
+    for code, unit in pairs:
         name = units[unit]
         if name is not None and re.fullmatch(r"[A-Z]{2}-[A-Z]{1,4}", name):
             parts.setdefault(code, set()).add(name)
@@ -197,11 +229,11 @@ def _with_samples(
             "kept apart; [sources.merge] takes them as one"
         )
     merged: list[str | None] = []
-    for code, unit in pairs.T.tolist():
+    for code, unit in pairs:
         name = units[unit]
         apart = code in split and name in parts[code]
         merged.append(name if apart else codes[code])
-    return merged, inverse.reshape(-1)
+    return merged, inverse
 
 
 def _merge(
@@ -363,15 +395,7 @@ def read_respondents(
     else:
         wave = np.full(len(table), _NONE, dtype=np.int64)
     wave = np.where(wave < 0, _NONE, wave)
-    if int(wave.max()) >= _MOST_WAVES:
-        raise SourceError(
-            f"{file.name}, column {columns.get('wave', 'wave')}: {int(wave.max())} is no wave"
-        )
-    # One number for each country, study, wave and year; 0 stands for none.
-    key = (place + 1) * (len(studies) + 1) + (study + 1)
-    key = (key * _MOST_WAVES + np.where(wave == _NONE, 0, wave + 1)) * 4096
-    key += np.where(year == _NONE, 0, year)
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    group, first = _grouped(place, study, wave, year)
     groups: list[Group] = [
         (
             listed[place[i]] if place[i] >= 0 else None,
