@@ -15,26 +15,20 @@ from typing import Any
 import pyarrow as pa
 
 from chronocore import schema
+from chronocore.elicitation import read_answer
 from chronocore.engines import (
     Answer,
     Engine,
+    EngineOptions,
     FileEngine,
     Option,
-    ReferenceEngine,
     Request,
     RunSettings,
-    parse_model_spec,
+    open_engine,
 )
 from chronocore.engines.file import RUN_METADATA
 from chronocore.errors import ConfigurationError, EngineError, StudyError
 from chronocore.identity import run_id
-from chronocore.pairs import mode_of
-from chronocore.parsing import (
-    ParsedDistribution,
-    normalise_distribution,
-    parse_choice,
-    parse_distribution,
-)
 from chronocore.prompts import INSTRUCTIONS, KINDS, prompts_table
 from chronocore.store import Study, write_parquet
 
@@ -93,25 +87,32 @@ class PredictResult:
     seconds: float
 
 
-def prompts_of(study: Study, instruction: str) -> pa.Table:
-    """Return the prompts of a study with those of one instruction.
+def prompts_of(study: Study, instruction: str, elicitation: str = "verbalized") -> pa.Table:
+    """Return the prompts of a study with those of one instruction and elicitation.
 
-    ``prompts.parquet`` holds the default instruction; the others are written from pairs and
-    items whenever they are needed, with the same ids every time, so no file has to change.
+    ``prompts.parquet`` holds the default ones; the others are written from pairs and items
+    whenever they are needed, with the same ids every time, so no file has to change.
     """
     prompts = study.prompts()
-    if instruction == "default":
+    if (instruction, elicitation) == ("default", "verbalized"):
         return prompts
-    return pa.concat_tables([prompts, prompts_table(study.pairs(), study.items(), instruction)])
+    added = prompts_table(study.pairs(), study.items(), instruction, elicitation)
+    return pa.concat_tables([prompts, added])
 
 
-def _requests(study: Study, kinds: Sequence[str], instruction: str, repeats: int) -> list[Request]:
-    prompts = prompts_of(study, instruction)
+def _requests(
+    study: Study, kinds: Sequence[str], instruction: str, elicitation: str, repeats: int
+) -> list[Request]:
+    prompts = prompts_of(study, instruction, elicitation)
     requests: list[Request] = []
     rows = [
         row
         for row in prompts.to_pylist()
-        if row["kind"] in kinds and (row["instruction"] == instruction or row["kind"] == "modal")
+        if row["kind"] in kinds
+        and (
+            (row["instruction"], row["elicitation"]) == (instruction, elicitation)
+            or row["kind"] == "modal"
+        )
     ]
     for repeat in range(repeats):
         for row in rows:
@@ -129,42 +130,10 @@ def _requests(study: Study, kinds: Sequence[str], instruction: str, repeats: int
                     country=row["country"],
                     wave=row["wave"],
                     year=row["year"],
+                    elicitation=row["elicitation"],
                 )
             )
     return requests
-
-
-def _engine(
-    study: Study,
-    spec: str,
-    instruction: str,
-    *,
-    structured: bool,
-    temperature: float,
-    top_p: float,
-    max_tokens: int,
-    seed: int,
-    revision: str | None,
-    engine_args: Mapping[str, object],
-) -> Engine:
-    kind, model = parse_model_spec(spec)
-    if kind == "reference":
-        return ReferenceEngine(model, study.gold(), instruction)
-    if kind == "file":
-        return FileEngine(Path(model), instruction)
-    from chronocore.engines.vllm import VllmEngine
-
-    return VllmEngine(
-        model,
-        revision=revision,
-        structured=structured,
-        temperature=temperature,
-        top_p=top_p,
-        max_tokens=max_tokens,
-        seed=seed,
-        instruction=instruction,
-        engine_args=engine_args,
-    )
 
 
 _LABEL_PARTS: tuple[tuple[str, Callable[[Any], str]], ...] = (
@@ -226,46 +195,13 @@ def _row(
         "prompt_id": request.prompt_id,
         "repeat": request.repeat,
         "seed": settings.seed if answer.seed is None else answer.seed,
-        "text": answer.text,
-        "thinking": answer.thinking,
         "finish_reason": answer.finish_reason,
         "prompt_tokens": answer.prompt_tokens,
         "completion_tokens": answer.completion_tokens,
         "attempt": attempt,
         "created_at": datetime.now(UTC),
     }
-    options = [asdict(option) for option in request.options]
-    if answer.error is not None:
-        row |= {"status": "error", "reason": answer.error}
-    elif answer.status is not None:
-        row |= {"status": answer.status, "reason": answer.reason}
-    elif answer.probs is not None:
-        given = normalise_distribution(answer.probs, len(options))
-        row |= {"status": given.status, "reason": given.reason}
-        if request.kind != "modal":
-            row |= _distribution_columns(given)
-        elif given.probs is not None:
-            row["choice"] = options[mode_of(given.probs)[0]]["code"]
-    elif request.kind == "modal":
-        choice = parse_choice(answer.text, options, answer.finish_reason, refusal=answer.refusal)
-        row |= {"status": choice.status, "reason": choice.reason, "choice": choice.choice}
-        row["thinking"] = answer.thinking or choice.thinking
-    else:
-        parsed = parse_distribution(
-            answer.text, options, answer.finish_reason, refusal=answer.refusal
-        )
-        row |= {"status": parsed.status, "reason": parsed.reason}
-        row |= _distribution_columns(parsed)
-        row["thinking"] = answer.thinking or parsed.thinking
-    return row
-
-
-def _distribution_columns(parsed: ParsedDistribution) -> dict[str, Any]:
-    return {
-        "probs": None if parsed.probs is None else list(parsed.probs),
-        "raw_sum": parsed.raw_sum,
-        "sum_off": parsed.sum_off if parsed.raw_sum is not None else None,
-    }
+    return row | read_answer(answer, request)
 
 
 class _Writer:
@@ -303,11 +239,13 @@ def predict(
     name: str | None = None,
     kinds: Sequence[str] = ("dated", "undated"),
     instruction: str = "default",
+    elicitation: str = "verbalized",
+    samples: int = 20,
     repeats: int = 1,
     structured: bool = False,
-    temperature: float = 0.0,
+    temperature: float | None = None,
     top_p: float = 1.0,
-    max_tokens: int = 120,
+    max_tokens: int | None = None,
     seed: int = 0,
     revision: str | None = None,
     engine_args: Mapping[str, object] | None = None,
@@ -328,6 +266,11 @@ def predict(
         Label of the run in tables.
     kinds : sequence of {"dated", "undated", "modal"}
     instruction : {"default", "national", "hundred_adults"}
+    elicitation : {"verbalized", "sampled", "logprob"}
+        Whether the model is asked for the distribution, many times for one option, or whether
+        the probabilities of its first token are read.
+    samples : int
+        Answers that make one distribution, for ``sampled``.
     repeats : int
         Answers to each prompt.
     structured : bool
@@ -370,14 +313,19 @@ def predict(
         raise ConfigurationError(
             "a run's name is 1 to 100 printable characters without spaces at its ends"
         )
-    if not all(map(math.isfinite, (temperature, top_p))):
+    if elicitation != "verbalized" and "modal" in kinds:
+        raise ConfigurationError(
+            "modal prompts ask for one option already and have no other elicitation; "
+            "leave out the kind or the elicitation"
+        )
+    if not all(map(math.isfinite, (temperature or 0.0, top_p))):
         raise ConfigurationError("temperature and top_p must be finite numbers")
     if repeats < 1:
         raise ConfigurationError(f"repeats must be at least 1, not {repeats}")
-    engine = _engine(
-        opened,
-        model,
-        instruction,
+    options = EngineOptions(
+        instruction=instruction,
+        elicitation=elicitation,
+        samples=samples,
         structured=structured,
         temperature=temperature,
         top_p=top_p,
@@ -386,6 +334,7 @@ def predict(
         revision=revision,
         engine_args=engine_args or {},
     )
+    engine = open_engine(model, options, opened.gold)
     try:
         return _run(opened, engine, name, kinds, repeats, progress, started)
     finally:
@@ -402,7 +351,7 @@ def _run(
     started: float,
 ) -> PredictResult:
     settings = engine.settings
-    requests = _requests(study, kinds, settings.instruction, repeats)
+    requests = _requests(study, kinds, settings.instruction, settings.elicitation, repeats)
     unmatched = engine.unmatched(requests) if isinstance(engine, FileEngine) else 0
     if isinstance(engine, FileEngine) and unmatched and unmatched == engine.n_rows:
         raise ConfigurationError(

@@ -105,13 +105,14 @@ class VllmEngine:
         *,
         revision: str | None = None,
         structured: bool = False,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
+        temperature: float | None = 0.0,
+        top_p: float | None = 1.0,
         max_tokens: int = 120,
-        seed: int = 0,
+        seed: int | None = 0,
         instruction: str = "default",
         elicitation: str = "verbalized",
-        max_in_flight: int = 256,
+        samples: int = 20,
+        max_in_flight: int | None = None,
         engine_args: Mapping[str, object] | None = None,
     ) -> None:
         _check_sampling(temperature, top_p, max_tokens, max_in_flight)
@@ -151,15 +152,18 @@ class VllmEngine:
             elicitation=elicitation,
             instruction=instruction,
             structured=structured,
-            temperature=float(temperature),
-            top_p=float(top_p),
+            temperature=None if temperature is None else float(temperature),
+            top_p=None if top_p is None else float(top_p),
             max_tokens=max_tokens,
             seed=seed,
             chat_template_sha256=_sha256(template),
         )
         self.notes: dict[str, str] = {}
         self._max_tokens = max_tokens
-        self._max_in_flight = max_in_flight
+        self._samples = samples
+        self._max_in_flight = max_in_flight or 256
+        self._open: dict[str, Request] = {}
+        self._stop_at: float | None = None
         self._engine: Any = None
         self._stepper: _Stepper | None = None
         self._processes: list[multiprocessing.process.BaseProcess] = []
@@ -195,10 +199,10 @@ class VllmEngine:
             self._start()
         engine = self._engine
         waiting = iter(requests)
-        open_requests: dict[str, Request] = {}
+        open_requests = self._open = {}
         try:
             while True:
-                while len(open_requests) < self._max_in_flight:
+                while len(open_requests) < self._max_in_flight and self._stop_at is None:
                     request = next(waiting, None)
                     if request is None:
                         break
@@ -232,6 +236,15 @@ class VllmEngine:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def in_flight(self) -> int:
+        """Requests handed to vLLM and not yet answered."""
+        return len(self._open)
+
+    def drain(self, seconds: float) -> None:
+        """Hand vLLM nothing more; what it has gets ``seconds`` to finish."""
+        self._stop_at = time.monotonic() + seconds
 
     def close(self) -> None:
         """Shut vLLM down and end its processes, within :data:`CLOSE_SECONDS`.
@@ -658,18 +671,21 @@ def _version_with_arguments(version: str, engine_args: Mapping[str, object]) -> 
     return "; ".join([version, *parts])
 
 
-def _check_sampling(temperature: float, top_p: float, max_tokens: int, max_in_flight: int) -> None:
-    if not (math.isfinite(temperature) and 0.0 <= temperature <= 2.0):
-        raise ConfigurationError(f"temperature must lie in [0, 2], not {temperature}")
-    if 0.0 < temperature < 0.01:
-        raise ConfigurationError(
-            f"vLLM raises a temperature of {temperature} to 0.01; give 0 or at least 0.01"
-        )
-    if not 0.0 < top_p <= 1.0:
+def _check_sampling(
+    temperature: float | None, top_p: float | None, max_tokens: int, max_in_flight: int | None
+) -> None:
+    if temperature is not None:
+        if not (math.isfinite(temperature) and 0.0 <= temperature <= 2.0):
+            raise ConfigurationError(f"temperature must lie in [0, 2], not {temperature}")
+        if 0.0 < temperature < 0.01:
+            raise ConfigurationError(
+                f"vLLM raises a temperature of {temperature} to 0.01; give 0 or at least 0.01"
+            )
+    if top_p is not None and not 0.0 < top_p <= 1.0:
         raise ConfigurationError(f"top_p must lie in (0, 1], not {top_p}")
     if max_tokens < 1:
         raise ConfigurationError(f"max_tokens must be at least 1, not {max_tokens}")
-    if max_in_flight < 1:
+    if max_in_flight is not None and max_in_flight < 1:
         raise ConfigurationError(f"max_in_flight must be at least 1, not {max_in_flight}")
 
 
