@@ -12,15 +12,17 @@ import math
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 from chronocore.engines.base import Answer, Option, Request, Sample
 from chronocore.errors import ConfigurationError
 from chronocore.pairs import mode_of
 from chronocore.parsing import (
+    OptionTable,
     ParsedDistribution,
     normalise_distribution,
+    option_table,
     parse_choice,
     parse_distribution,
 )
@@ -87,14 +89,14 @@ def option_letters(n_options: int) -> tuple[str, ...]:
 
 
 def distribution_of_samples(
-    samples: Sequence[Sample], options: Sequence[Mapping[str, object]]
+    samples: Sequence[Sample], options: Sequence[Mapping[str, object]] | OptionTable
 ) -> ParsedDistribution:
     """Count the options that many answers to one prompt name.
 
     Parameters
     ----------
     samples : sequence of Sample
-    options : sequence of mapping
+    options : sequence of mapping, or OptionTable
         ``code`` (int) and ``label`` (str) of each option, in order.
 
     Returns
@@ -112,12 +114,13 @@ def distribution_of_samples(
     >>> distribution_of_samples([*answers, Sample("Hm.")], options).raw_sum
     0.75
     """
-    place = {option["code"]: index for index, option in enumerate(options)}
-    counts = [0] * len(options)
+    table = option_table(options)
+    place = {code: index for index, code in enumerate(table.codes)}
+    counts = [0] * len(table)
     failures: Counter[tuple[str, str]] = Counter()
     status = "ok"
     for sample in samples:
-        choice = parse_choice(sample.text, options, sample.finish_reason, refusal=sample.refusal)
+        choice = parse_choice(sample.text, table, sample.finish_reason, refusal=sample.refusal)
         if choice.choice is None:
             failures[choice.status, choice.reason or "missing_option"] += 1
             continue
@@ -171,6 +174,11 @@ def _is_off(total: float) -> bool:
     return abs(total - 1.0) > _SUM_TOLERANCE + ATOL
 
 
+@lru_cache(maxsize=4096)
+def _table(options: tuple[Option, ...]) -> OptionTable:
+    return option_table([{"code": option.code, "label": option.label} for option in options])
+
+
 def read_answer(answer: Answer, request: Request) -> dict[str, Any]:
     """Return the answer columns of a prediction.
 
@@ -200,24 +208,28 @@ def read_answer(answer: Answer, request: Request) -> dict[str, Any]:
         return row | {"status": "error", "reason": answer.error}
     if answer.status is not None:
         return row | {"status": answer.status, "reason": answer.reason}
-    options = [asdict(option) for option in request.options]
+    options = _table(request.options)
     if answer.probs is not None:
         parsed = normalise_distribution(answer.probs, len(options))
         if request.kind == "modal":
             row |= {"status": parsed.status, "reason": parsed.reason}
             if parsed.probs is not None:
-                row["choice"] = options[mode_of(parsed.probs)[0]]["code"]
+                row["choice"] = options.codes[mode_of(parsed.probs)[0]]
             return row
     elif request.kind == "modal":
         choice = parse_choice(answer.text, options, answer.finish_reason, refusal=answer.refusal)
         row |= {"status": choice.status, "reason": choice.reason, "choice": choice.choice}
         row["thinking"] = answer.thinking or choice.thinking
         return row
+    elif answer.text is not None and (answer.refusal or answer.finish_reason == "content_filter"):
+        parsed = parse_distribution(
+            answer.text, options, answer.finish_reason, refusal=answer.refusal
+        )
     elif request.elicitation == "sampled":
         samples = answer.samples if answer.samples is not None else _samples_in(answer.text)
         parsed = distribution_of_samples(samples, options)
         row["text"] = _samples_text(samples) if answer.text is None else answer.text
-    elif request.elicitation == "logprob" and not answer.refusal:
+    elif request.elicitation == "logprob":
         if answer.option_probs is not None:
             masses: Sequence[float] = answer.option_probs
             row["text"] = _masses_text(masses, request.options)

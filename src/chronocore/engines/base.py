@@ -7,9 +7,11 @@ request is done (in any order), and describes itself by :class:`RunSettings`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 __all__ = [
     "ELICITATIONS",
@@ -20,6 +22,9 @@ __all__ = [
     "Request",
     "RunSettings",
     "Sample",
+    "answer_schema",
+    "request_seed",
+    "version_with",
 ]
 
 #: Ways to get a distribution out of a model: it is asked for the distribution; it is asked many
@@ -163,3 +168,77 @@ class Engine(Protocol):
     def close(self) -> None:
         """Free the device and end child processes; harmless when called twice."""
         ...
+
+
+def version_with(version: str, arguments: Mapping[str, object]) -> str:
+    """Return an engine's version with the arguments that can change an answer.
+
+    Examples
+    --------
+    >>> version_with("0.32.0", {"samples": 20, "dtype": "float32"})
+    '0.32.0; dtype=float32; samples=20'
+    """
+    parts = [
+        f"{name}={value if isinstance(value, str) else json.dumps(value, sort_keys=True)}"
+        for name, value in sorted(arguments.items())
+    ]
+    return "; ".join([version, *parts])
+
+
+def answer_schema(request: Request) -> dict[str, Any] | None:
+    """Return the JSON schema of a structured answer.
+
+    Parameters
+    ----------
+    request : Request
+        A modal or a sampled prompt asks for one option code, every other for a distribution.
+
+    Returns
+    -------
+    dict or None
+        For a distribution an object with exactly the codes as keys and numbers from 0 to 100
+        as values; for one option ``{"answer": <code>}``. ``None`` without options.
+
+    Examples
+    --------
+    >>> options = (Option(1, "yes"), Option(2, "no"))
+    >>> asked = Request("q", 0, "dated", "", "", options, "wvs", "E143", "8", 3, 1998)
+    >>> answer_schema(asked)["required"]
+    ['1', '2']
+    """
+    if not request.options:
+        return None
+    codes = [option.code for option in request.options]
+    properties: dict[str, Any]
+    if request.kind == "modal" or request.elicitation == "sampled":
+        properties = {"answer": {"enum": codes}}
+    else:
+        properties = {str(code): {"type": "number", "minimum": 0, "maximum": 100} for code in codes}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def request_seed(seed: int, request: Request) -> int:
+    """Return the seed of one request's random stream.
+
+    It depends on the run's seed, the prompt and the repeat only, so the order of the requests
+    and a resumed run do not matter, and no two prompts share a stream.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the run.
+    request : Request
+        The request.
+
+    Returns
+    -------
+    int
+        A number below 2**63.
+    """
+    text = f"{seed}\x1f{request.prompt_id}\x1f{request.repeat}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

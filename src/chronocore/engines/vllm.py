@@ -33,10 +33,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from chronocore.engines.base import Answer, Option, Request, RunSettings
+from chronocore.engines.base import (
+    Answer,
+    Request,
+    RunSettings,
+    answer_schema,
+    request_seed,
+    version_with,
+)
 from chronocore.errors import ConfigurationError, EngineError, MissingDependencyError
 
-__all__ = ["VllmEngine", "answer_schema", "content_hash", "request_seed"]
+__all__ = ["VllmEngine", "content_hash"]
 
 CLOSE_SECONDS = 20.0
 """The longest :meth:`VllmEngine.close` takes before it kills what is left."""
@@ -144,10 +151,14 @@ class VllmEngine:
                 self._source_revision = snapshot.name
             name, recorded = model, self._source_revision
 
+        # The same model at another precision is another run; on more devices it is not.
+        changing = {k: v for k, v in self._engine_args.items() if k not in _RESOURCE_ARGUMENTS}
+        if elicitation == "sampled":
+            changing["samples"] = samples
         self.settings = RunSettings(
             model=name,
             engine="vllm",
-            engine_version=_version_with_arguments(version, self._engine_args),
+            engine_version=version_with(version, changing),
             revision=recorded,
             elicitation=elicitation,
             instruction=instruction,
@@ -321,7 +332,7 @@ class VllmEngine:
             # No stop strings: one could occur inside the reasoning.
             "output_kind": sampling.RequestOutputKind.FINAL_ONLY,
         }
-        schema = answer_schema(request.kind, request.options) if self.settings.structured else None
+        schema = answer_schema(request) if self.settings.structured else None
         if schema is not None:
             text = json.dumps(schema, separators=(",", ":"))
             if hasattr(sampling, "StructuredOutputsParams"):
@@ -536,69 +547,6 @@ class VllmEngine:
         )
 
 
-# -- what is asked for --------------------------------------------------------------------
-
-
-def answer_schema(kind: str, options: Sequence[Option]) -> dict[str, Any] | None:
-    """Return the JSON schema of a structured answer.
-
-    Parameters
-    ----------
-    kind : str
-        ``modal`` asks for one option code, every other kind for a distribution.
-    options : sequence of Option
-        The options of the question.
-
-    Returns
-    -------
-    dict or None
-        For a distribution an object with exactly the codes as keys and numbers from 0 to 100
-        as values; for a modal answer ``{"answer": <code>}``. ``None`` without options.
-
-    Examples
-    --------
-    >>> schema = answer_schema("dated", [Option(1, "yes"), Option(2, "no")])
-    >>> schema["required"]
-    ['1', '2']
-    """
-    if not options:
-        return None
-    codes = [option.code for option in options]
-    properties: dict[str, Any]
-    if kind == "modal":
-        properties = {"answer": {"enum": codes}}
-    else:
-        properties = {str(code): {"type": "number", "minimum": 0, "maximum": 100} for code in codes}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def request_seed(seed: int, request: Request) -> int:
-    """Return the seed of one request's random stream.
-
-    It depends on the run's seed, the prompt and the repeat only, so the order of the requests
-    and a resumed run do not matter, and no two prompts share a stream.
-
-    Parameters
-    ----------
-    seed : int
-        The seed of the run.
-    request : Request
-        The request.
-
-    Returns
-    -------
-    int
-        A number below 2**63.
-    """
-    text = f"{seed}\x1f{request.prompt_id}\x1f{request.repeat}"
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
-
-
 def content_hash(path: Path) -> str:
     """Return the hash of a model's files, the revision of a local model.
 
@@ -659,16 +607,6 @@ def _children_leave_main_alone() -> Iterator[None]:
         yield
     finally:
         vars(multiprocessing.spawn)["get_preparation_data"] = original
-
-
-def _version_with_arguments(version: str, engine_args: Mapping[str, object]) -> str:
-    """Return the version with the arguments that can change an answer.
-
-    The same model at another precision is another run; more devices or memory are not.
-    """
-    changing = {k: v for k, v in sorted(engine_args.items()) if k not in _RESOURCE_ARGUMENTS}
-    parts = [f"{name}={value}" for name, value in changing.items()]
-    return "; ".join([version, *parts])
 
 
 def _check_sampling(
