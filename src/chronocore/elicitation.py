@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -31,6 +30,7 @@ from chronocore.tolerance import ATOL
 __all__ = [
     "ANSWER_COLUMNS",
     "MIN_VALID_SHARE",
+    "MOST_OPTIONS",
     "distribution_of_options",
     "distribution_of_samples",
     "option_letters",
@@ -49,6 +49,12 @@ ANSWER_COLUMNS = (
     "choice",
 )
 
+#: Without I: a sentence that begins with it, such as a refusal, would count for the option.
+_LETTERS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
+
+#: Options that a question asked by letter can have.
+MOST_OPTIONS = len(_LETTERS)
+
 #: Of the answers to a sampled prompt at least this share must name an option.
 MIN_VALID_SHARE = 0.5
 
@@ -63,12 +69,13 @@ def option_letters(n_options: int) -> tuple[str, ...]:
     """Return the letters that stand for the options where the first token is read.
 
     A code such as 10 is two tokens in many vocabularies, and the first of them is that of the
-    code 1. A capital letter is one token in all of them.
+    code 1. A capital letter is one token in all of them. I is left out: with it begin sentences
+    that are no answer, such as refusals.
 
     Parameters
     ----------
     n_options : int
-        From 1 to 26.
+        From 1 to 25.
 
     Raises
     ------
@@ -77,15 +84,15 @@ def option_letters(n_options: int) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> option_letters(3)
-    ('A', 'B', 'C')
+    >>> "".join(option_letters(10))
+    'ABCDEFGHJK'
     """
-    if not 1 <= n_options <= len(string.ascii_uppercase):
+    if not 1 <= n_options <= MOST_OPTIONS:
         raise ConfigurationError(
-            f"a question with {n_options} options cannot be asked by letter (at most 26); "
-            "use another elicitation"
+            f"a question with {n_options} options cannot be asked by letter (at most "
+            f"{MOST_OPTIONS}); use another elicitation"
         )
-    return tuple(string.ascii_uppercase[:n_options])
+    return tuple(_LETTERS[:n_options])
 
 
 def distribution_of_samples(
