@@ -17,6 +17,7 @@ from chronocore.errors import (
     InvalidInputError,
     MissingDependencyError,
     SourceError,
+    StoppedError,
     StorageError,
     StudyError,
 )
@@ -32,9 +33,11 @@ from chronocore.metrics import (
 )
 from chronocore.noise import SamplingNoise, sampling_noise
 from chronocore.parsing import ParsedChoice, ParsedDistribution, parse_choice, parse_distribution
+from chronocore.plan import Plan, plan
 from chronocore.predict import PredictResult, export_run, predict
 from chronocore.quickstart import QuickstartResult, quickstart
 from chronocore.report import Finding, findings, report
+from chronocore.runs import RunStatus, compact, remove_run, status
 from chronocore.schema import chronocore_version
 from chronocore.score import ScoreResult, score, tables
 from chronocore.store import Study
@@ -53,11 +56,14 @@ __all__ = [
     "MissingDependencyError",
     "ParsedChoice",
     "ParsedDistribution",
+    "Plan",
     "PredictResult",
     "QuickstartResult",
+    "RunStatus",
     "SamplingNoise",
     "ScoreResult",
     "SourceError",
+    "StoppedError",
     "StorageError",
     "Study",
     "StudyConfig",
@@ -67,6 +73,7 @@ __all__ = [
     "__version__",
     "bootstrap",
     "build",
+    "compact",
     "direction_cosine",
     "export_run",
     "findings",
@@ -75,13 +82,16 @@ __all__ = [
     "load_config",
     "parse_choice",
     "parse_distribution",
+    "plan",
     "predict",
     "preset_config",
     "quickstart",
+    "remove_run",
     "report",
     "sampling_noise",
     "score",
     "shift_class",
+    "status",
     "tables",
     "variance_components",
     "warmup",

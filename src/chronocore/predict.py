@@ -377,21 +377,29 @@ def predict(
         **given,
     )
     check_request(kinds, options, name=name, repeats=repeats, sample=sample, by=by)
-    engine = open_engine(model, options, opened.gold) if isinstance(model, str) else model
-    try:
-        settings = engine.settings
-        prompts = requests_of(
-            opened,
-            kinds,
-            settings.instruction,
-            settings.elicitation,
-            sample=sample,
-            by=by,
-            sample_seed=sample_seed,
-        )
-        return _run(opened, engine, name, kinds, prompts, repeats, progress, started)
-    finally:
-        engine.close()
+    stop = Stop()
+    with stop.installed():
+        try:
+            engine = open_engine(model, options, opened.gold) if isinstance(model, str) else model
+            try:
+                prompts = requests_of(
+                    opened,
+                    kinds,
+                    engine.settings.instruction,
+                    engine.settings.elicitation,
+                    sample=sample,
+                    by=by,
+                    sample_seed=sample_seed,
+                )
+                return _run(opened, engine, name, kinds, prompts, repeats, progress, started, stop)
+            finally:
+                engine.close()
+        except KeyboardInterrupt as error:
+            if stop.requested and not isinstance(error, StoppedError):
+                raise StoppedError(
+                    "stopped; what was answered is kept, run the same command again to go on"
+                ) from error
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,6 +428,7 @@ def _run(
     repeats: int,
     progress: Callable[[Progress], None],
     started: float,
+    stop: Stop,
 ) -> PredictResult:
     settings = engine.settings
     unmatched = engine.unmatched(prompts) if isinstance(engine, FileEngine) else 0
@@ -444,7 +453,11 @@ def _run(
             attempts = _attempts(study, identity, kinds, places)
             state = Progress(total=len(todo), already_done=total - len(todo))
             pending = Pending(prompts, todo)
-            _ask(study, engine, identity, pending, done, attempts, small, prompts, state, progress)
+            stop.watch(engine, pending, state)
+            _ask(
+                study, engine, identity, pending, done, attempts, small, prompts, state, progress,
+                stop,
+            )  # fmt: skip
         statuses, reasons = _outcome(study, identity, kinds, places)
         cost = study.totals(identity)
     return PredictResult(
@@ -474,6 +487,7 @@ def _ask(
     prompts: Sequence[Request],
     state: Progress,
     progress: Callable[[Progress], None],
+    stop: Stop,
 ) -> None:
     """Ask what is pending and write what comes back, until the end or a reason to stop."""
     received = 0
@@ -481,41 +495,38 @@ def _ask(
     def in_flight() -> int:
         return int(getattr(engine, "in_flight", pending.issued - received))
 
-    stop = Stop(engine, pending, state)
-    writer = Writer(
-        study, identity, engine.settings, prompts, done, attempts, small, state, progress, in_flight
-    )
-
     def kept() -> str:
         return (
             f"{state.written} of {state.total} answers are kept, "
             "run the same command again to go on"
         )
 
-    with stop.installed():
+    writer = Writer(
+        study, identity, engine.settings, prompts, done, attempts, small, state, progress, in_flight
+    )
+    try:
         try:
+            answers = engine.answers(pending)
             try:
-                answers = engine.answers(pending)
-                try:
-                    for answer in answers:
-                        received += 1
-                        writer.put(answer)
-                        if stop.expired:
-                            break
-                finally:
-                    close = getattr(answers, "close", None)
-                    if close is not None:
-                        close()  # what is still in flight is given up
+                for answer in answers:
+                    received += 1
+                    writer.put(answer)
+                    if stop.expired:
+                        break
             finally:
-                stop.close()
+                close = getattr(answers, "close", None)
+                if close is not None:
+                    close()  # what is still in flight is given up
+        finally:
+            with stop.writing():
                 writer.finish()
                 study.save_run_notes(identity, engine.notes)
-        except EngineError as error:
-            raise EngineError(f"{error}; {kept()}") from error
-        except KeyboardInterrupt as error:
-            if stop.requested:
-                raise StoppedError(f"stopped; {kept()}") from error
-            raise
+    except EngineError as error:
+        raise EngineError(f"{error}; {kept()}") from error
+    except KeyboardInterrupt as error:
+        if stop.requested:
+            raise StoppedError(f"stopped; {kept()}") from error
+        raise
     if stop.requested and state.done < state.total:
         raise StoppedError(f"stopped; {kept()}")
 

@@ -8,12 +8,13 @@ requests are made when they are pulled: a million answers need no more memory th
 from __future__ import annotations
 
 import contextlib
+import operator
 import signal
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import FrameType
 from typing import Any, overload
@@ -130,12 +131,19 @@ class Pending(Sequence[Request]):
     def _request(self, place: int) -> Request:
         repeat, index = divmod(place, len(self._prompts))
         prompt = self._prompts[index]
-        return prompt if repeat == 0 else replace(prompt, repeat=repeat)
+        if repeat == 0:
+            return prompt
+        # What dataclasses.replace does, in a third of the time.
+        return Request(prompt.prompt_id, repeat, *_REST(prompt))
 
     def stop(self) -> None:
         """Hand out nothing more; what iterates comes to its end."""
         self._stopped = True
 
+
+_REST = operator.attrgetter(
+    *(f.name for f in fields(Request) if f.name not in ("prompt_id", "repeat"))
+)
 
 _Row = tuple[Any, ...]
 
@@ -366,8 +374,9 @@ class Stop:
     """Ends a run in good order when the process is asked to end.
 
     The first Ctrl-C (or SIGTERM, or the terminal going away) lets the engine finish what it
-    holds, for at most :data:`DRAIN_SECONDS`; the second ends it at once. Only handlers that are
-    Python's or the system's own are replaced, and only in the main thread; they are put back.
+    holds, for at most :data:`DRAIN_SECONDS`; the second ends it at once, and so does the first
+    when nothing is in flight yet. Only handlers that are Python's or the system's own are
+    replaced, and only in the main thread; they are put back.
 
     Attributes
     ----------
@@ -375,18 +384,34 @@ class Stop:
         It was asked for.
     """
 
-    def __init__(self, engine: Engine, pending: Pending, state: Progress) -> None:
-        self._engine = engine
-        self._pending = pending
-        self._state = state
+    def __init__(self) -> None:
+        self._engine: Engine | None = None
+        self._pending: Pending | None = None
+        self._state: Progress | None = None
         self._deadline = float("inf")
-        self._closing = False
+        self._writing = False
+        self._has_alarm = False
         self.requested = False
+
+    def watch(self, engine: Engine, pending: Pending, state: Progress) -> None:
+        """From now on let this engine finish what it holds."""
+        self._engine, self._pending, self._state = engine, pending, state
 
     @property
     def expired(self) -> bool:
         """Whether the engine has had its time."""
-        return time.monotonic() > self._deadline
+        return self.requested and time.monotonic() > self._deadline
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Listen to nothing while the block writes the last answers."""
+        self._writing = True
+        self._set_alarm(0.0)
+        try:
+            yield
+        finally:
+            self._writing = False
+            self._pending = None
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
@@ -400,37 +425,33 @@ class Stop:
             signal.SIGHUP: signal.SIG_DFL,
             signal.SIGALRM: signal.SIG_DFL,
         }
-        before = {
-            number: handler for number, handler in ours.items()
-            if signal.getsignal(number) is handler or signal.getsignal(number) == handler
-        }  # fmt: skip
+        before = {n: handler for n, handler in ours.items() if signal.getsignal(n) == handler}
         for number in before:
             signal.signal(number, self._asked)
+        self._has_alarm = signal.SIGALRM in before
         try:
             yield
         finally:
-            if signal.SIGALRM in before:
-                signal.setitimer(signal.ITIMER_REAL, 0.0)
+            self._set_alarm(0.0)
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def close(self) -> None:
-        """Take no more requests to stop: the last answers are being written."""
-        self._closing = True
+    def _set_alarm(self, seconds: float) -> None:
+        if self._has_alarm:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
 
     def _asked(self, number: int, _: FrameType | None) -> None:
-        if self._closing:
+        if self._writing:
             return
-        if self.requested or number == signal.SIGALRM or self._pending.issued == 0:
-            self.requested = True
+        again, self.requested = self.requested, True
+        pending, engine, state = self._pending, self._engine, self._state
+        if again or pending is None or engine is None or state is None or not pending.issued:
             raise KeyboardInterrupt
-        self.requested = True
-        self._state.stopping = True
+        state.stopping = True
         self._deadline = time.monotonic() + DRAIN_SECONDS
-        self._pending.stop()
-        drain = getattr(self._engine, "drain", None)
+        pending.stop()
+        drain = getattr(engine, "drain", None)
         if drain is not None:
             drain(DRAIN_SECONDS)
-        if signal.getsignal(signal.SIGALRM) == self._asked:
-            # An engine that does not end by itself is ended.
-            signal.setitimer(signal.ITIMER_REAL, DRAIN_SECONDS + 1.0)
+        # An engine that does not end by itself is ended.
+        self._set_alarm(DRAIN_SECONDS + 1.0)
