@@ -663,6 +663,7 @@ class VllmEngine:
         if line:
             return line
         for process in self._processes:
+            process.join(_POLL_SECONDS)  # a broken connection is seen before its end
             code = process.exitcode
             if code is None:
                 continue
