@@ -9,6 +9,8 @@ does what comes back:
 ``Cut()``                     send half a reply and close the connection
 ``Wait(seconds, then)``       do ``then`` after a while
 ``str``                       reply 200 with this text
+
+``GET …/models`` is answered with ``script({}, 0)``.
 """
 
 from __future__ import annotations
@@ -113,7 +115,16 @@ class Endpoint:
         lines = head.decode().split("\r\n")
         headers = dict(line.split(": ", 1) for line in lines[1:] if ": " in line)
         headers = {name.lower(): value for name, value in headers.items()}
-        body = json.loads(await reader.readexactly(int(headers["content-length"])))
+        body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
+        if lines[0].startswith("GET /v1/models "):
+            self.headers.append(headers)
+            listed = self._script({}, 0)
+            status, content = listed[::2] if isinstance(listed, tuple) else (200, listed)
+            data = json.dumps(content).encode()
+            head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n"
+            writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+            await writer.drain()
+            return True
         assert lines[0].startswith("POST /v1/chat/completions ")
         user = body["messages"][-1]["content"]
         number = self._seen.get(user, 0)

@@ -253,7 +253,7 @@ def test_after_the_last_attempt_there_is_an_error_row_and_the_rest_is_answered()
     requests = [request(name) for name in ("dead", "slow", "long", "fine", "well")]
     started = time.monotonic()
     answers, server, _ = ask(script, requests, retries=2, timeout=0.3)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert {name: a.error for name, a in answers.items()} == {
         "dead": "endpoint", "slow": "timeout", "long": "context_length", "fine": None, "well": None
     }  # fmt: skip
@@ -416,32 +416,34 @@ def test_an_endpoint_without_log_probabilities_is_said_to_have_none():
 
 
 def test_no_more_requests_are_on_the_way_than_allowed_and_all_places_are_used():
-    requests = [request(f"q{i}") for i in range(40)]
-    answers, server, _ = ask(lambda *_: Wait(0.05, completion(message(GOOD))), requests,
+    requests = [request(f"q{i}") for i in range(20)]
+    answers, server, _ = ask(lambda *_: Wait(0.2, completion(message(GOOD))), requests,
                              max_in_flight=5)  # fmt: skip
-    assert len(answers) == 40
+    assert len(answers) == 20
     assert server.most_open == 5
 
 
 def test_requests_a_minute_are_kept_to():
     requests = [request(f"q{i}") for i in range(6)]
-    _, server, _ = ask(good, requests, requests_per_minute=600)
-    gaps = [b - a for a, b in zip(server.times, server.times[1:], strict=False)]
-    assert server.times[-1] - server.times[0] >= 0.45
-    assert min(gaps) > 0.05
-
-
-def test_tokens_a_minute_are_estimated_and_corrected():
-    rate = module._Rate(6000)  # a hundred a second
-    assert rate.wait(50) == 0
-    assert rate.wait(50) == pytest.approx(0.5, abs=0.05)
-    rate.correct(-60)
-    assert rate.wait(1) == pytest.approx(0.4, abs=0.05)
-    requests = [request(f"q{i}") for i in range(4)]
-    # Estimated 120 tokens each, used 18: the rate follows what was used.
     started = time.monotonic()
-    ask(good, requests, tokens_per_minute=120 * 60, max_in_flight=1)
-    assert time.monotonic() - started < 3.0
+    _, server, _ = ask(good, requests, requests_per_minute=600)
+    # The n-th may not leave before n tenths of a second; a busy machine is only later.
+    for place, arrived in enumerate(server.times):
+        assert arrived - started >= place / 10
+
+
+def test_tokens_a_minute_are_estimated_and_corrected(monkeypatch):
+    rate = module._Rate(6000)  # a hundred a second
+    with monkeypatch.context() as still:
+        still.setattr(time, "monotonic", lambda: 1000.0)
+        assert rate.wait(50) == 0
+        assert rate.wait(50) == pytest.approx(0.5)
+        rate.correct(-60)
+        assert rate.wait(1) == pytest.approx(0.4)
+    requests = [request(f"q{i}") for i in range(4)]
+    # Twenty a second, estimated at 120 a request and 18 used: the rate follows what was used.
+    _, server, _ = ask(good, requests, tokens_per_minute=1200, max_in_flight=1)
+    assert 2.6 < server.times[-1] - server.times[0] < 12
 
 
 def test_requests_are_pulled_as_places_become_free():
@@ -481,7 +483,7 @@ def test_a_drain_lets_what_is_on_the_way_finish_and_then_ends():
         started = time.monotonic()
         assert list(engine.answers([request(f"q{i}") for i in range(9)])) == []
         engine.close()
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 15
 
 
 def test_closing_twice_and_without_a_start_is_harmless():

@@ -37,7 +37,7 @@ from chronocore.engines.base import (
 )
 from chronocore.errors import ConfigurationError, EngineError, MissingDependencyError
 
-__all__ = ["OMITTABLE", "OpenAIEngine", "endpoint_address"]
+__all__ = ["OMITTABLE", "OpenAIEngine", "endpoint_address", "probe_endpoint"]
 
 #: Settings that an endpoint may be left to choose.
 OMITTABLE = ("temperature", "top_p", "max_tokens", "seed")
@@ -132,6 +132,49 @@ def endpoint_address(base_url: str | None) -> str:
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     where = host if port is None else f"{host}:{port}"
     return f"{parts.scheme}://{where}{parts.path.rstrip('/')}"
+
+
+def probe_endpoint(
+    base_url: str | None, api_key_env: str | None = None, timeout: float = 10.0
+) -> tuple[bool, str]:
+    """Ask an endpoint for its models.
+
+    Parameters
+    ----------
+    base_url, api_key_env : str, optional
+        As for :class:`OpenAIEngine`.
+    timeout : float
+        Seconds.
+
+    Returns
+    -------
+    tuple of bool and str
+        Whether it answered, and what it serves or why it did not.
+
+    Raises
+    ------
+    ConfigurationError
+        The address is none, or the key is not set.
+    MissingDependencyError
+        The client is not installed.
+    """
+    openai = _client_module()
+    address = endpoint_address(base_url)
+    key = _read_key(address, api_key_env)
+    try:
+        with openai.OpenAI(api_key=key, base_url=address, timeout=timeout, max_retries=0) as client:
+            names = [model.id for model in client.models.list().data]
+    except openai.APIStatusError as failure:
+        text = _scrubbed(_message(failure), key)
+        return False, f"{address} answers {failure.status_code} ({text})"
+    except openai.APITimeoutError:
+        return False, f"{address} does not answer within {timeout:g} s"
+    except openai.APIConnectionError as failure:
+        return False, f"{address} cannot be reached ({_root(failure)})"
+    except (openai.APIError, ValueError, TypeError, AttributeError):
+        return False, f"{address} answers something else than a list of models"
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return True, f"{address} serves {shown or 'no model'}"
 
 
 class OpenAIEngine:
@@ -362,7 +405,7 @@ class OpenAIEngine:
     def _start(self) -> None:
         if self._loop is not None:
             return
-        self._key = self._read_key()
+        self._key = _read_key(self._address, self._key_name)
         openai = _client_module()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
@@ -376,18 +419,6 @@ class OpenAIEngine:
             )
 
         self._client = asyncio.run_coroutine_threadsafe(connect(), self._loop).result()
-
-    def _read_key(self) -> str:
-        name = self._key_name or DEFAULT_KEY
-        key = os.environ.get(name, "").strip()
-        if key:
-            return key
-        if self._key_name is not None or self._address == DEFAULT_BASE_URL:
-            raise ConfigurationError(
-                f"the environment variable {name} is not set; put the endpoint's key there, or "
-                "name another variable with api_key_env"
-            )
-        return "none"  # a server of one's own asks for no key, the client insists on one
 
     def _submit(self, request: Request, done: queue.SimpleQueue[Answer | BaseException]) -> Any:
         async def run() -> None:
@@ -592,7 +623,7 @@ class OpenAIEngine:
         EngineError
             No other request would fare better.
         """
-        status, text = int(failure.status_code), self._scrubbed(_message(failure))
+        status, text = int(failure.status_code), _scrubbed(_message(failure), self._key)
         code = str(getattr(failure, "code", None) or "")
         if status == 429 and ("insufficient_quota" in code or "insufficient_quota" in text):
             raise EngineError(f"{self._address}: the quota of the key is spent ({text})") from None
@@ -640,12 +671,6 @@ class OpenAIEngine:
                 f"{cause}"
             )
 
-    def _scrubbed(self, text: str) -> str:
-        """Take out what may be a key: servers quote it when they refuse it."""
-        if len(self._key) > 4:
-            text = text.replace(self._key, "<key>")
-        return _KEY_LIKE.sub("<key>", text)
-
 
 class _Rate:
     """Spaces events so that no minute holds more than a given amount."""
@@ -692,6 +717,26 @@ def _check(
     ):
         if value is not None and not (math.isfinite(value) and value > 0):
             raise ConfigurationError(f"{name} must be greater than 0, not {value}")
+
+
+def _read_key(address: str, name: str | None) -> str:
+    variable = name or DEFAULT_KEY
+    key = os.environ.get(variable, "").strip()
+    if key:
+        return key
+    if name is not None or address == DEFAULT_BASE_URL:
+        raise ConfigurationError(
+            f"the environment variable {variable} is not set; put the endpoint's key there, or "
+            "name another variable with api_key_env"
+        )
+    return "none"  # a server of one's own asks for no key, the client insists on one
+
+
+def _scrubbed(text: str, key: str) -> str:
+    """Take out what may be a key: servers quote it when they refuse it."""
+    if len(key) > 4:
+        text = text.replace(key, "<key>")
+    return _KEY_LIKE.sub("<key>", text)
 
 
 def _sent(name: str, value: Any, omit: Sequence[str]) -> Any:
