@@ -457,7 +457,13 @@ class Study:
             with self.lock("build"):
                 if self.manifest()["files"] != files:
                     raise StudyError(f"{self.path} was built anew just now; run the command again")
-                held.enter_context(self.lock(f"run-{run_id}", timeout=1.0))
+                try:
+                    held.enter_context(storage.lock(self.path / f".run-{run_id}.lock", 1.0))
+                except storage.LockHeldError:
+                    raise StudyError(
+                        f"another process is writing run {run_id} of {self.path}; wait for it or "
+                        "stop it (its answers are kept)"
+                    ) from None
             yield
 
     def is_written(self, run_id: str) -> bool:
@@ -670,11 +676,16 @@ class Study:
         write_atomic(path, _part_bytes(schema.conform(table, schema.PREDICTIONS)))
         return path
 
-    def merge_parts(self, run_id: str, parts: Sequence[Path]) -> Path:
+    def merge_parts(self, run_id: str, parts: Sequence[Path]) -> tuple[Path, int]:
         """Make one part of several of one kind; the caller holds the run's lock.
 
         The new part names those it replaces. Readers pass over them from then on, and whoever
         writes the run next removes those that a killed process left.
+
+        Returns
+        -------
+        part : Path
+        n_rows : int
         """
         table = pa.concat_tables([self.read_part(run_id, part) for part in parts])
         if parts[0].parent.parent.parent.name == "predictions":
@@ -686,7 +697,7 @@ class Study:
         write_atomic(path, _part_bytes(table))
         for part in parts:
             self._unlink(part)
-        return path
+        return path, len(table)
 
     def compact(self, run_id: str) -> tuple[int, int]:
         """Merge the parts of a run into few large ones; the caller holds the run's lock.

@@ -346,7 +346,8 @@ class Writer:
 
     def _merge(self, kind: str, most: int) -> None:
         if len(self._small.get(kind, [])) > most:
-            self._study.merge_parts(self._run_id, self._small.pop(kind))
+            part, n_rows = self._study.merge_parts(self._run_id, self._small.pop(kind))
+            self._small[kind] = [part] if n_rows < PART_ROWS // 2 else []
 
     def _table(self, rows: list[_Row]) -> pa.Table:
         columns: dict[str, pa.Array] = {

@@ -20,6 +20,16 @@ __all__ = ["predict"]
 
 _ALL = "*"
 
+#: Arguments of vLLM that have an option of their own.
+_NAMED_ARGUMENTS = (
+    "tensor_parallel_size",
+    "data_parallel_size",
+    "dtype",
+    "quantization",
+    "max_model_len",
+    "gpu_memory_utilization",
+)
+
 
 def _engine_arguments(pairs: tuple[str, ...]) -> dict[str, object]:
     arguments: dict[str, object] = {}
@@ -140,6 +150,21 @@ _ENGINES = _options(
         type=click.IntRange(min=1),
         help="Most requests handed over and not yet answered.",
     ),
+    click.option(
+        "--tensor-parallel-size", metavar="N", type=click.IntRange(min=1), help="For vLLM."
+    ),
+    click.option("--data-parallel-size", metavar="N", type=click.IntRange(min=1), help="For vLLM."),
+    click.option("--dtype", metavar="TYPE", help="Number type of the weights, for vLLM."),
+    click.option("--quantization", metavar="METHOD", help="For vLLM."),
+    click.option(
+        "--max-model-len", metavar="N", type=click.IntRange(min=1), help="Context, for vLLM."
+    ),
+    click.option(
+        "--gpu-memory-utilization",
+        metavar="SHARE",
+        type=click.FloatRange(0, 1, min_open=True),
+        help="Of a device's memory, for vLLM.",
+    ),
     click.option("--base-url", metavar="URL", help="Address of an OpenAI-compatible endpoint."),
     click.option(
         "--api-key-env",
@@ -181,7 +206,7 @@ _ENGINES = _options(
         "engine_args",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Passed through to vLLM; may be given several times.",
+        help="Any other argument of the engine; may be given several times.",
     ),
 )
 _INSTEAD = _options(
@@ -280,7 +305,9 @@ def predict(
     if (price_in is not None or price_out is not None) and not dry_run:
         raise click.UsageError("prices are for --dry-run")
     settings |= {k: v for k, v in (("timeout", timeout), ("retries", retries)) if v is not None}
-    settings["engine_args"] = _engine_arguments(engine_args)
+    named = {name: settings.pop(name) for name in _NAMED_ARGUMENTS}
+    given = {name: value for name, value in named.items() if value is not None}
+    settings["engine_args"] = given | _engine_arguments(engine_args)
     if dry_run:
         _report_plan(
             cc.plan(study, model, price_in=price_in, price_out=price_out, **settings), as_json
