@@ -128,14 +128,16 @@ def storage_error(action: str, path: Path, error: BaseException) -> StorageError
 def reaching(action: str, path: Path) -> Iterator[None]:
     """Turn whatever an object store raises into a :class:`StorageError`.
 
-    Missing files stay ``FileNotFoundError``, and local paths keep their errors.
+    A file that is not there to be read stays ``FileNotFoundError``, and local paths keep their
+    errors.
     """
     try:
         yield
-    except (ChronocoreError, FileNotFoundError, LockHeldError):
+    except (ChronocoreError, LockHeldError):
         raise
     except Exception as error:
-        if is_remote(path):
+        missing = isinstance(error, FileNotFoundError) and action not in ("lock", "write")
+        if is_remote(path) and not missing:
             raise storage_error(action, path, error) from error
         raise
 
