@@ -64,3 +64,13 @@ def test_all_tables_of_a_study_of_the_papers_size_are_timed():
     seconds, cells = time_tables(20, n_pairs=300)
     assert seconds > 0
     assert cells > 60
+
+
+def test_the_overhead_of_predict_is_measured(built_study):
+    from chronocore_bench.predict import time_overhead
+
+    result = time_overhead(built_study, 8_000)
+    assert result.answers == 21 * 387
+    assert result.per_second == pytest.approx(result.answers / result.seconds)
+    assert 0 < result.memory_tenth <= result.memory_peak
+    assert 2 <= result.files <= 20

@@ -6,6 +6,7 @@ import doctest
 import json
 import math
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -615,3 +616,60 @@ def test_time_is_linear(piece: str, size: int) -> None:
         parse(text, TRUST, "stop")
         parse('{"1": ' + text, TRUST, "length")
         assert time.process_time() - start < 4  # two texts
+
+
+# --- The short way for what was asked for -------------------------------------------------------
+
+_NUMBER = st.one_of(
+    st.integers(0, 120).map(str),
+    st.floats(0, 100).map(lambda x: f"{x:.3f}"),
+    st.floats(0, 1).map(lambda x: f"{x:.17f}"),
+    st.floats(0, 1).map(repr),
+    st.sampled_from(["0", "0.0", "00", "05", "100", "1e2", ".5", "5.", "-0", "1,5", '"5"', "٣"]),
+)
+_BLANK = st.sampled_from(["", " ", "\n  ", "\t", "\r\n", "\u00a0", "\x0c"])
+_AROUND = st.sampled_from(["", "\n", "```json\n", "```", "x", "<think>", "{", "}", ","])
+
+
+@st.composite
+def _nearly_asked_for(draw: st.DrawFn) -> tuple[str, Options]:
+    options = draw(
+        st.sampled_from(
+            [TRUST, LETTERS, WORK, TEN, FAITH, QUOTED, scale("3", "2", "1"), scale("1950", "x")]
+        )
+    )
+    size = len(options)
+    if draw(st.booleans()):
+        cuts = sorted(draw(st.lists(st.integers(0, 100), min_size=size - 1, max_size=size - 1)))
+        ends = [0, *cuts, 100]
+        numbers = [str(b - a) for a, b in pairwise(ends)]
+    else:
+        numbers = draw(st.lists(_NUMBER, min_size=size, max_size=size))
+    names = [str(option["code"]) for option in options]
+    if draw(st.integers(0, 5)) == 0:
+        names = draw(st.permutations(names))
+    entries = [
+        f'{draw(_BLANK)}"{name}"{draw(_BLANK)}:{draw(_BLANK)}{number}{draw(_BLANK)}'
+        for name, number in zip(names, numbers, strict=True)
+    ]
+    return f"{draw(_AROUND)}{{{','.join(entries)}}}{draw(_AROUND)}", options
+
+
+@given(_nearly_asked_for(), st.sampled_from(["stop", "length", None]))
+@settings(max_examples=1500)
+def test_the_short_way_gives_what_the_long_way_gives(
+    answer: tuple[str, Options], finish: str | None
+) -> None:
+    text, options = answer
+    short = parsing._read_plainly(text, parsing.option_table(options))
+    if short is None:
+        return
+    # A limit that no sum breaks takes the long way.
+    assert parse_distribution(text, options, finish, max_sum_error=1e300) == short
+
+
+def test_the_short_way_is_taken() -> None:
+    for text in ('{"1": 20, "2": 80}', '{"1":0.2,"2":0.8}', '\n{ "1" : 99.5 , "2" : 0.5 }\n'):
+        assert parsing._read_plainly(text, parsing.option_table(TRUST)) is not None
+    for text in ('{"2": 80, "1": 20}', '{"1": 20, "2": 60}', '{"1": "20", "2": 80}', None, ""):
+        assert parsing._read_plainly(text, parsing.option_table(TRUST)) is None

@@ -55,7 +55,7 @@ def scripted(monkeypatch):
     """Make predict use a given engine, whatever the model specification says."""
 
     def use(engine):
-        monkeypatch.setattr(predict_module, "_engine", lambda *args, **kwargs: engine)
+        monkeypatch.setattr(predict_module, "open_engine", lambda *args, **kwargs: engine)
         return engine
 
     return use

@@ -65,7 +65,8 @@ def test_errors_derive_from_the_root_and_a_builtin():
         if inspect.isclass(thing) and issubclass(thing, Exception):
             assert issubclass(thing, cc.ChronocoreError)
             if thing is not cc.ChronocoreError:
-                assert issubclass(thing, ValueError | OSError | RuntimeError | ImportError)
+                builtin = ValueError | OSError | RuntimeError | ImportError | KeyboardInterrupt
+                assert issubclass(thing, builtin)
 
 
 def test_the_core_imports_without_any_extra(child_environment):

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, a line every 30 seconds elsewhere."""
+"""Progress on stderr: one line on a terminal, a line every 30 seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -9,52 +9,91 @@ from contextlib import contextmanager
 
 from chronocore.predict import Progress
 
-__all__ = ["predict_progress"]
+__all__ = ["duration", "predict_progress", "progress_line"]
 
 LOG_SECONDS = 30.0
 
 
-def _summary(state: Progress, started: float) -> str:
-    counts = ", ".join(f"{count} {status}" for status, count in state.statuses.most_common())
-    elapsed = max(time.monotonic() - started, 1e-9)
-    rate = state.completion_tokens / elapsed
-    tokens = f", {rate:.0f} tokens/s" if state.completion_tokens else ""
-    left = ""
-    if state.first_answer is not None and state.done > 1:
-        # From the first answer on: the start of an engine says nothing about its speed.
-        pace = (time.monotonic() - state.first_answer) / (state.done - 1)
-        left = f", {(state.total - state.done) * pace:.0f} s left"
-    return f"{state.done}/{state.total} ({counts}){tokens}{left}"
+def duration(seconds: float) -> str:
+    """Return a time in the two units that matter.
+
+    Examples
+    --------
+    >>> duration(42.4), duration(754), duration(9_060)
+    ('42 s', '12 min 34 s', '2 h 31 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def progress_line(state: Progress, now: float) -> str:
+    """Return where a run stands in one line.
+
+    Parameters
+    ----------
+    state : Progress
+    now : float
+        Monotonic time.
+    """
+    counts = state.statuses
+    parts = [
+        f"{state.already_done + state.done}/{state.already_done + state.total}",
+        f"{counts['ok'] + counts['recovered']} valid ({counts['recovered']} recovered)",
+        f"{counts['refused']} refused",
+        f"{counts['invalid'] + counts['truncated']} invalid",
+    ]
+    if counts["error"]:
+        parts.append(f"{counts['error']} without an answer")
+    # From the first answer on: the start of an engine says nothing about its speed.
+    elapsed = 0.0 if state.first_answer is None else now - state.first_answer
+    if state.completion_tokens and elapsed > 0:
+        parts.append(f"{state.completion_tokens / elapsed:.0f} tokens/s")
+    parts.append(f"{state.in_flight} in flight")
+    if state.stopping:
+        parts.append("finishing these; Ctrl-C again stops at once")
+    elif state.first_answer is None:
+        parts.append("waiting for the first answer")
+    elif 1 < state.done < state.total:
+        left = (state.total - state.done) * elapsed / (state.done - 1)
+        parts.append(f"{duration(left)} left")
+    return ", ".join(parts)
 
 
 @contextmanager
 def predict_progress() -> Iterator[Callable[[Progress], None]]:
     """Give a progress callback for :func:`chronocore.predict`."""
-    started = time.monotonic()
     if not sys.stderr.isatty():
-        logged = started
+        logged = time.monotonic()
+        told = False
 
         def log(state: Progress) -> None:
-            nonlocal logged
-            if time.monotonic() - logged >= LOG_SECONDS:
-                logged = time.monotonic()
-                print(_summary(state, started), file=sys.stderr, flush=True)
+            nonlocal logged, told
+            now = time.monotonic()
+            stops = state.stopping and not told
+            if stops or now - logged >= LOG_SECONDS:
+                logged, told = now, told or stops
+                print(progress_line(state, now), file=sys.stderr, flush=True)
 
         yield log
         return
     from rich.console import Console
     from rich.progress import BarColumn, TaskID, TextColumn
     from rich.progress import Progress as Bar
+    from rich.table import Column
 
-    with Bar(
-        BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
-    ) as bar:
+    text = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
+    with Bar(BarColumn(20), text, console=Console(stderr=True), transient=True) as bar:
         task: TaskID | None = None
 
         def show(state: Progress) -> None:
             nonlocal task
             if task is None:
-                task = bar.add_task("", total=state.total)
-            bar.update(task, completed=state.done, description=_summary(state, started))
+                task = bar.add_task("", total=state.already_done + state.total)
+            line = progress_line(state, time.monotonic())
+            bar.update(task, completed=state.already_done + state.done, description=line)
 
         yield show

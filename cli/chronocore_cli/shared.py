@@ -24,12 +24,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class PathArgument(click.Path):
-    """A path that is not empty: an empty one would mean the current folder."""
+    """A path or an fsspec URL that is not empty: an empty one would mean the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Refuse an empty path."""
+        """Refuse an empty path; a URL becomes a path of its filesystem."""
         if value == "":
             self.fail("the path is empty", param, ctx)
+        if isinstance(value, str) and "://" in value:
+            from chronocore.storage import location
+
+            return location(value)
         return super().convert(value, param, ctx)
 
 

@@ -17,6 +17,7 @@ from chronocore.errors import (
     InvalidInputError,
     MissingDependencyError,
     SourceError,
+    StoppedError,
     StorageError,
     StudyError,
 )
@@ -32,9 +33,11 @@ from chronocore.metrics import (
 )
 from chronocore.noise import SamplingNoise, sampling_noise
 from chronocore.parsing import ParsedChoice, ParsedDistribution, parse_choice, parse_distribution
+from chronocore.plan import Plan, plan
 from chronocore.predict import PredictResult, export_run, predict
 from chronocore.quickstart import QuickstartResult, quickstart
 from chronocore.report import Finding, findings, report
+from chronocore.runs import RunStatus, compact, remove_run, status
 from chronocore.schema import chronocore_version
 from chronocore.score import ScoreResult, score, tables
 from chronocore.sources import Explanation, Microdata, explain, survey_microdata
@@ -65,11 +68,14 @@ __all__ = [
     "MissingDependencyError",
     "ParsedChoice",
     "ParsedDistribution",
+    "Plan",
     "PredictResult",
     "QuickstartResult",
+    "RunStatus",
     "SamplingNoise",
     "ScoreResult",
     "SourceError",
+    "StoppedError",
     "StorageError",
     "Study",
     "StudyConfig",
@@ -79,6 +85,7 @@ __all__ = [
     "__version__",
     "bootstrap",
     "build",
+    "compact",
     "design_mean",
     "design_shares",
     "direction_cosine",
@@ -90,14 +97,17 @@ __all__ = [
     "load_config",
     "parse_choice",
     "parse_distribution",
+    "plan",
     "predict",
     "preset_config",
     "quickstart",
+    "remove_run",
     "replicate_mean",
     "report",
     "sampling_noise",
     "score",
     "shift_class",
+    "status",
     "survey_microdata",
     "tables",
     "variance_components",

@@ -191,7 +191,7 @@ def build(
     >>> result.shifts  # doctest: +SKIP
     {'stable': 52, 'moderate': 60, 'strong': 14, 'very_strong': 3}
     """
-    target = Study(Path(study))
+    target = Study(study)
     _check_folder(target.path)
     frames = frames or {}
     settings = _config(target, preset, config, files, set(frames))

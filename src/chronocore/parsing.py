@@ -39,9 +39,11 @@ from typing import Literal, NamedTuple, TypeAlias
 from chronocore.tolerance import ATOL
 
 __all__ = [
+    "OptionTable",
     "ParsedChoice",
     "ParsedDistribution",
     "normalise_distribution",
+    "option_table",
     "parse_choice",
     "parse_distribution",
 ]
@@ -128,7 +130,7 @@ class ParsedChoice:
 
 def parse_distribution(
     text: str | None,
-    options: Sequence[Mapping[str, object]],
+    options: Sequence[Mapping[str, object]] | OptionTable,
     finish_reason: str | None = None,
     *,
     max_sum_error: float | None = None,
@@ -140,9 +142,9 @@ def parse_distribution(
     ----------
     text : str or None
         What the model wrote; None is the same as nothing.
-    options : sequence of mapping
+    options : sequence of mapping, or OptionTable
         ``code`` (int) and ``label`` (str) of each option, in the order of the scale; other keys
-        are ignored.
+        are ignored. :func:`option_table` prepares them once for many answers.
     finish_reason : str, optional
         Why the model stopped: ``length`` (cut) and ``content_filter`` are told apart, and only
         an explicit ``stop`` lets a JSON object without its last bracket count.
@@ -177,7 +179,11 @@ def parse_distribution(
     >>> parse_distribution('{"1": 40, "2": null}', options, "stop").reason
     'not_numeric'
     """
-    table = _option_table(options)
+    table = option_table(options)
+    if max_sum_error is None and not refusal and finish_reason != "content_filter":
+        plain = _read_plainly(text, table)
+        if plain is not None:
+            return plain
     thinking, answer = _split_thinking(text or "")
 
     def without_distribution(status: str, reason: str) -> ParsedDistribution:
@@ -206,7 +212,7 @@ def parse_distribution(
 
 def parse_choice(
     text: str | None,
-    options: Sequence[Mapping[str, object]],
+    options: Sequence[Mapping[str, object]] | OptionTable,
     finish_reason: str | None = None,
     *,
     refusal: bool = False,
@@ -221,7 +227,7 @@ def parse_choice(
     ----------
     text : str or None
         What the model wrote; None is the same as nothing.
-    options : sequence of mapping
+    options : sequence of mapping, or OptionTable
         ``code`` (int) and ``label`` (str) of each option; other keys are ignored.
     finish_reason : str, optional
         As for :func:`parse_distribution`; after ``length`` only a closed JSON object counts.
@@ -252,7 +258,7 @@ def parse_choice(
     >>> parse_choice("Either 1 or 2.", options, "stop").choice is None
     True
     """
-    table = _option_table(options)
+    table = option_table(options)
     thinking, answer = _split_thinking(text or "")
     flagged = _endpoint_refusal(finish_reason, refusal)
     if flagged is not None:
@@ -376,8 +382,8 @@ _LABEL_THEN_CODE = re.compile(
 )
 
 
-class _Options:
-    """The options of one question and the names they go by."""
+class OptionTable:
+    """The options of one question and the names they go by; see :func:`option_table`."""
 
     def __init__(self, pairs: tuple[tuple[int, str], ...]) -> None:
         self.codes = tuple(code for code, _ in pairs)
@@ -395,6 +401,7 @@ class _Options:
         self.longest_first = sorted(filter(None, self.labels), key=len, reverse=True)
         # A label may be the code of another option; then it matters which is meant.
         self.clash = any(self._code(name) not in (None, index) for name, index in bare)
+        self.plain = None if self.clash else _plain_pattern(self.codes)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -459,8 +466,27 @@ def _unique(names: Iterable[tuple[str, int]]) -> dict[str, int]:
     return {name: index for name, index in found.items() if name not in shared}
 
 
-def _option_table(options: Sequence[Mapping[str, object]]) -> _Options:
-    """Return the options ready for matching, or raise ``ValueError`` if they are malformed."""
+def option_table(options: Sequence[Mapping[str, object]] | OptionTable) -> OptionTable:
+    """Return options ready for matching, to be used for any number of answers.
+
+    Parameters
+    ----------
+    options : sequence of mapping
+        ``code`` (int) and ``label`` (str) of each option, in the order of the scale.
+
+    Raises
+    ------
+    ValueError
+        If `options` is malformed: empty, a code that is no integer or comes twice, no label.
+
+    Examples
+    --------
+    >>> table = option_table([{"code": 1, "label": "Yes"}, {"code": 2, "label": "No"}])
+    >>> parse_distribution('{"1": 40, "2": 60}', table, "stop").probs
+    (0.4, 0.6)
+    """
+    if isinstance(options, OptionTable):
+        return options
     pairs: list[tuple[int, str]] = []
     for position, option in enumerate(options):
         try:
@@ -484,8 +510,43 @@ def _option_table(options: Sequence[Mapping[str, object]]) -> _Options:
 
 
 @lru_cache(maxsize=512)
-def _cached_table(pairs: tuple[tuple[int, str], ...]) -> _Options:
-    return _Options(pairs)
+def _cached_table(pairs: tuple[tuple[int, str], ...]) -> OptionTable:
+    return OptionTable(pairs)
+
+
+# --- The answer that was asked for --------------------------------------------------------------
+
+_JSON_SPACE = r"[ \t\r\n]*+"
+
+
+def _plain_pattern(codes: Sequence[int]) -> re.Pattern[str]:
+    """Return the pattern of an object with the codes as keys, in order, and small numbers."""
+    entries = (
+        rf'"{code}"{_JSON_SPACE}:{_JSON_SPACE}((?:0|[1-9]\d{{0,2}}+)(?:\.\d{{1,17}}+)?)'
+        for code in codes
+    )
+    body = rf"{_JSON_SPACE},{_JSON_SPACE}".join(entries)
+    # [0-9] only: \d would let other scripts' digits through.
+    return re.compile(
+        rf"{_JSON_SPACE}\{{{_JSON_SPACE}{body}{_JSON_SPACE}\}}{_JSON_SPACE}".replace(r"\d", "[0-9]")
+    )
+
+
+def _read_plainly(text: str | None, table: OptionTable) -> ParsedDistribution | None:
+    """Read an answer that is exactly what was asked for, in one match; None if it is not.
+
+    Most answers of most models are, and all of a model that is held to a schema. The result is
+    that of the long way, which everything else takes: a sum that is off too, as there the numbers
+    may be something else.
+    """
+    if not text or table.plain is None or (match := table.plain.fullmatch(text)) is None:
+        return None
+    numbers = [float(number) for number in match.groups()]
+    raw_sum = math.fsum(numbers)
+    if _is_off(raw_sum, _SUM_TOLERANCE):
+        return None
+    probs = tuple([number / raw_sum for number in numbers])
+    return ParsedDistribution("ok", None, probs, raw_sum, False, None)
 
 
 # --- 2. Finding answers -------------------------------------------------------------------------
@@ -767,7 +828,9 @@ def _end_of(pattern: re.Pattern[str], text: str, position: int) -> int:
     return match.end() if match else position
 
 
-def _answer_forms(text: str, table: _Options, finish_reason: str | None) -> Iterator[list[_Answer]]:
+def _answer_forms(
+    text: str, table: OptionTable, finish_reason: str | None
+) -> Iterator[list[_Answer]]:
     """Yield the answers of each form, the form that counts most first (step 2).
 
     After ``length`` only what is closed can be complete, and nothing inside an unclosed
@@ -826,7 +889,7 @@ _NUMBER_FIELDS = frozenset(
 
 
 def _json_answers(
-    containers: Iterable[_Container], table: _Options, limit: int, *, strict: bool
+    containers: Iterable[_Container], table: OptionTable, limit: int, *, strict: bool
 ) -> list[_Answer]:
     """Return the objects keyed by options and the lists of records among closed containers."""
     answers: list[_Answer] = []
@@ -868,7 +931,7 @@ def _lifted(entry: _Entry) -> _Entry:
     return _Entry((*entry.names, *names), numbers[0]) if len(numbers) == 1 else entry
 
 
-def _pair_entries(container: _Container, table: _Options) -> list[_Entry] | None:
+def _pair_entries(container: _Container, table: OptionTable) -> list[_Entry] | None:
     """Return the entries of a list of pairs such as ``["Yes", 40]``."""
     if len(container.values) != len(table):
         return None
@@ -883,7 +946,7 @@ def _pair_entries(container: _Container, table: _Options) -> list[_Entry] | None
     return entries
 
 
-def _record_entries(container: _Container, table: _Options) -> list[_Entry] | None:
+def _record_entries(container: _Container, table: OptionTable) -> list[_Entry] | None:
     """Return the entries of a list of objects each naming one option and one number."""
     entries: list[_Entry] = []
     for item in container.values:
@@ -896,7 +959,7 @@ def _record_entries(container: _Container, table: _Options) -> list[_Entry] | No
     return entries
 
 
-def _record_entry(item: _Container, table: _Options) -> _Entry | None:
+def _record_entry(item: _Container, table: OptionTable) -> _Entry | None:
     if len(item.keys) == 1:
         return _Entry((item.keys[0],), item.values[0])
     names: list[str] = []
@@ -939,7 +1002,7 @@ _NO_NUMBER = frozenset(
 )
 
 
-def _line_answers(lines: Sequence[str], table: _Options) -> list[_Answer]:
+def _line_answers(lines: Sequence[str], table: OptionTable) -> list[_Answer]:
     """Return the answers written as ``label: number`` lines.
 
     A new answer begins where an option comes again after all of them have been named. Lines that
@@ -970,7 +1033,7 @@ def _line_answers(lines: Sequence[str], table: _Options) -> list[_Answer]:
 _ITEM_SEPARATOR = re.compile(r"[,;]\s+")
 
 
-def _each_entry(lines: Iterable[str], table: _Options) -> Iterator[_Entry | None]:
+def _each_entry(lines: Iterable[str], table: OptionTable) -> Iterator[_Entry | None]:
     """Yield the entry of each line, None without any, and of each part of ``Yes: 40, No: 60``."""
     for line in lines:
         parts = _ITEM_SEPARATOR.split(line.strip(" \t.")) if len(table) > 1 else []
@@ -982,12 +1045,12 @@ def _each_entry(lines: Iterable[str], table: _Options) -> Iterator[_Entry | None
         yield _line_entry(line, table)
 
 
-def _is_listing(block: Sequence[_Entry], table: _Options) -> bool:
+def _is_listing(block: Sequence[_Entry], table: OptionTable) -> bool:
     """Return whether lines are more than a stray number after a colon."""
     return len(block) > 1 or any(table.find(entry.names[0]) is not None for entry in block)
 
 
-def _line_entry(line: str, table: _Options) -> _Entry | None:
+def _line_entry(line: str, table: OptionTable) -> _Entry | None:
     """Return the key and the value of a line, split where the key names an option if possible."""
     if "|" in line or not line.strip():
         return None
@@ -1016,7 +1079,7 @@ def _is_line_value(text: str) -> bool:
 _RULE_CELL = re.compile(r":?-+:?|")
 
 
-def _table_answers(lines: Sequence[str], table: _Options) -> list[_Answer]:
+def _table_answers(lines: Sequence[str], table: OptionTable) -> list[_Answer]:
     """Return the answers written as Markdown tables, one option a row or one a column."""
     answers: list[_Answer] = []
     for rows in _tables(lines):
@@ -1045,7 +1108,7 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")]
 
 
-def _column_entries(rows: list[list[str]], table: _Options) -> list[_Entry]:
+def _column_entries(rows: list[list[str]], table: OptionTable) -> list[_Entry]:
     """Return one entry a row, if exactly one column behind the first holds only values."""
     if not any(_is_line_value(cell) for cell in rows[0][1:]):
         rows = rows[1:]  # the header
@@ -1063,7 +1126,7 @@ def _column_entries(rows: list[list[str]], table: _Options) -> list[_Entry]:
     return entries
 
 
-def _row_entries(rows: list[list[str]], table: _Options) -> list[_Entry]:
+def _row_entries(rows: list[list[str]], table: OptionTable) -> list[_Entry]:
     """Return one entry a column, for a header of all options over one row of values."""
     if len(rows) != 2 or not all(map(_is_line_value, rows[1])):
         return []
@@ -1076,7 +1139,7 @@ def _row_entries(rows: list[list[str]], table: _Options) -> list[_Entry]:
 
 
 def _list_answers(
-    containers: Iterable[_Container], text: str, table: _Options, limit: int
+    containers: Iterable[_Container], text: str, table: OptionTable, limit: int
 ) -> list[_Answer]:
     """Return the lists of numbers, the only positional form.
 
@@ -1095,7 +1158,7 @@ def _list_answers(
     return answers
 
 
-def _number_texts(text: str, table: _Options, *, alone: bool) -> list[_Answer]:
+def _number_texts(text: str, table: OptionTable, *, alone: bool) -> list[_Answer]:
     """Return the answer of a text that is nothing but numbers."""
     body = _unfenced(text)
     if body.startswith("(") and body.endswith(")"):
@@ -1121,7 +1184,7 @@ def _unfenced(text: str) -> str:
     return "\n".join(lines).strip()
 
 
-def _positional(values: Sequence[str], table: _Options, *, alone: bool) -> list[_Answer]:
+def _positional(values: Sequence[str], table: OptionTable, *, alone: bool) -> list[_Answer]:
     """Return the answer of a list of numbers, if it is one.
 
     Where each number begins with the code of its option, as in ``1,40``, the rest may be the
@@ -1141,7 +1204,7 @@ def _positional(values: Sequence[str], table: _Options, *, alone: bool) -> list[
 _NUMBERED = re.compile(rf"\(?(?P<code>{_CODE})\s*[,.;:)\]\s]\s*(?P<value>.+)")
 
 
-def _numbered(values: Sequence[str], table: _Options) -> _Answer | None:
+def _numbered(values: Sequence[str], table: OptionTable) -> _Answer | None:
     """Return the answer of ``1) 40`` and the like, with all codes in their order."""
     if len(values) != len(table):
         return None
@@ -1166,7 +1229,7 @@ def _are_numbers(values: Sequence[str]) -> bool:
 # --- 3. Matching keys and choosing the answer ---------------------------------------------------
 
 
-def _matches(answer: _Answer, table: _Options) -> list[int | None]:
+def _matches(answer: _Answer, table: OptionTable) -> list[int | None]:
     """Return the position of the option each entry names, or None.
 
     Codes come before labels, since codes are what is asked for. Where some labels are codes of
@@ -1182,12 +1245,12 @@ def _matches(answer: _Answer, table: _Options) -> list[int | None]:
     return found
 
 
-def _is_bijection(found: Iterable[int | None], table: _Options) -> bool:
+def _is_bijection(found: Iterable[int | None], table: OptionTable) -> bool:
     named = [index for index in found if index is not None]
     return len(named) == len(set(named)) == len(table)
 
 
-def _last_complete(forms: Iterable[list[_Answer]], table: _Options) -> _Answer | None:
+def _last_complete(forms: Iterable[list[_Answer]], table: OptionTable) -> _Answer | None:
     """Return the last answer with every option, of the first form that has one.
 
     One whose sum is off gives way to an earlier one of its form whose sum is not. Without any,
@@ -1220,7 +1283,7 @@ def _last_complete(forms: Iterable[list[_Answer]], table: _Options) -> _Answer |
     return partial or foreign
 
 
-def _is_aside(answer: _Answer, table: _Options) -> bool:
+def _is_aside(answer: _Answer, table: OptionTable) -> bool:
     """Return whether an answer gives every option its own code or label, or a year.
 
     Such numbers are the scale or a date, not a distribution, unless they sum to 1 or 100.
@@ -1245,7 +1308,7 @@ def _is_aside(answer: _Answer, table: _Options) -> bool:
     )
 
 
-def _is_name_of(value: _Raw, index: int, table: _Options) -> bool:
+def _is_name_of(value: _Raw, index: int, table: OptionTable) -> bool:
     """Return whether a value is the text of an option."""
     if isinstance(value, _Container) or _read_value(value).kind is not _Kind.TEXT:
         return False
@@ -1501,7 +1564,7 @@ class _Reading(NamedTuple):
     sum_off: bool = False
 
 
-def _read_answer(answer: _Answer, table: _Options, max_sum_error: float | None) -> _Reading:
+def _read_answer(answer: _Answer, table: OptionTable, max_sum_error: float | None) -> _Reading:
     """Return the distribution of an answer, or the first reason against it."""
     found = _matches(answer, table)
     reasons: set[str] = set()
@@ -1658,7 +1721,7 @@ _REFUSALS = re.compile(
 )
 
 
-def _declines(answer: str, table: _Options) -> bool:
+def _declines(answer: str, table: OptionTable) -> bool:
     """Return whether a model says, in the first person, that it will not answer."""
     if len(answer) > 2 * _REFUSAL_REACH:
         answer = f"{answer[:_REFUSAL_REACH]}\n{answer[-_REFUSAL_REACH:]}"
@@ -1706,7 +1769,7 @@ _STANDALONE_CODE = re.compile(r"(?<![\w.,%+-])[+-]?[0-9]{1,18}(?![\w%]|[.,][0-9]
 _ALTERNATIVE = re.compile(r"[\s\"')\]]*(?:\bor\b|\band\b|/|-|\bto\b|,)\s*")
 
 
-def _find_choice(answer: str, table: _Options, finish_reason: str | None) -> _Choice | None:
+def _find_choice(answer: str, table: OptionTable, finish_reason: str | None) -> _Choice | None:
     """Return the choice of an answer in the first form that has one; None without any."""
     cut = finish_reason == "length"
     forms: tuple[Callable[[], _Choice | None], ...] = (
@@ -1718,7 +1781,7 @@ def _find_choice(answer: str, table: _Options, finish_reason: str | None) -> _Ch
     return next((found for form in forms if (found := form()) is not None), None)
 
 
-def _json_choice(reader: _Reader, table: _Options, *, cut: bool) -> _Choice | None:
+def _json_choice(reader: _Reader, table: OptionTable, *, cut: bool) -> _Choice | None:
     """Return the choice of the last object that makes one."""
     scan, answer = _scan(reader), reader.text
     strict = isinstance(reader, _StrictReader)
@@ -1732,7 +1795,7 @@ def _json_choice(reader: _Reader, table: _Options, *, cut: bool) -> _Choice | No
     return None
 
 
-def _chosen_names(container: _Container, table: _Options) -> list[str] | None:
+def _chosen_names(container: _Container, table: OptionTable) -> list[str] | None:
     """Return the texts an object chooses with, or None if it is no choice."""
     fields = zip(container.keys, container.values, strict=False)
     chosen = [value for key, value in fields if _field_name(key) in _CHOICE_FIELDS]
@@ -1747,7 +1810,7 @@ def _chosen_names(container: _Container, table: _Options) -> list[str] | None:
     return names if chosen else None
 
 
-def _decide(names: Iterable[str], table: _Options, *, strict: bool) -> _Choice:
+def _decide(names: Iterable[str], table: OptionTable, *, strict: bool) -> _Choice:
     """Return the one option that all names name, or why there is none."""
     given = [name for name in names if _fold(name) not in _NULLS]
     found = {table.find(name) for name in given}
@@ -1763,7 +1826,7 @@ def _decide(names: Iterable[str], table: _Options, *, strict: bool) -> _Choice:
     return _Choice(None if index is None else table.codes[index], None, strict)
 
 
-def _whole_choice(answer: str, table: _Options) -> _Choice | None:
+def _whole_choice(answer: str, table: OptionTable) -> _Choice | None:
     """Return the choice of a text that is an option and nothing else."""
     text = _unfenced(answer)
     if not text or len(text) > _MAX_LINE:
@@ -1781,7 +1844,7 @@ def _is_json_scalar(text: str) -> bool:
     return value is not None and value.end == len(text)
 
 
-def _told_choice(answer: str, table: _Options) -> _Choice | None:
+def _told_choice(answer: str, table: OptionTable) -> _Choice | None:
     """Return the choice that sentences such as "I would choose 2" agree on."""
     folded = _fold(answer).translate(_EMPHASIS).translate(_DASHES)
     named: set[int] = set()
@@ -1810,7 +1873,7 @@ def _told_choice(answer: str, table: _Options) -> _Choice | None:
     return _Choice(table.codes[named.pop()], None, False) if named else None
 
 
-def _mention(text: str, position: int, table: _Options) -> tuple[int | None, int] | None:
+def _mention(text: str, position: int, table: OptionTable) -> tuple[int | None, int] | None:
     """Return the option named at a position of a folded text and where its name ends."""
     for label in table.longest_first:
         end = position + len(label)

@@ -7,56 +7,43 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from chronocore import schema
 from chronocore.engines import (
-    Answer,
     Engine,
+    EngineOptions,
     FileEngine,
     Option,
-    ReferenceEngine,
     Request,
     RunSettings,
-    parse_model_spec,
+    open_engine,
 )
 from chronocore.engines.file import RUN_METADATA
-from chronocore.errors import ConfigurationError, EngineError, StudyError
+from chronocore.errors import ConfigurationError, EngineError, StoppedError, StudyError
 from chronocore.identity import run_id
-from chronocore.pairs import mode_of
-from chronocore.parsing import (
-    ParsedDistribution,
-    normalise_distribution,
-    parse_choice,
-    parse_distribution,
-)
 from chronocore.prompts import INSTRUCTIONS, KINDS, prompts_table
+from chronocore.sampling import sampled_prompts
+from chronocore.storage import location
 from chronocore.store import Study, write_parquet
+from chronocore.stream import PART_ROWS, Pending, Progress, Stop, Writer
 
-__all__ = ["PredictResult", "Progress", "export_run", "find_run", "predict", "prompts_of"]
-
-#: A part is written after this many rows, or this many seconds after the last one.
-FLUSH_ROWS = 500
-FLUSH_SECONDS = 30.0
-
-
-@dataclass(slots=True)
-class Progress:
-    """Where a run stands; handed to the progress callback after every answer.
-
-    ``first_answer`` is the monotonic time of the first answer of this call.
-    """
-
-    total: int
-    done: int = 0
-    statuses: Counter[str] = field(default_factory=Counter)
-    completion_tokens: int = 0
-    first_answer: float | None = None
+__all__ = [
+    "PredictResult",
+    "Progress",
+    "check_request",
+    "export_run",
+    "find_run",
+    "predict",
+    "prompts_of",
+    "requests_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +65,10 @@ class PredictResult:
         Prompts without a row (a file that does not cover them).
     unmatched : int
         Rows of a predictions file that answer none of the prompts.
+    prompt_tokens, completion_tokens : int
+        Tokens the run has cost so far, over all attempts, calls and kinds.
+    notices : list of str
+        What was found and mended: a part that could not be read and was set aside.
     seconds : float
         Time of this call.
     """
@@ -90,81 +81,88 @@ class PredictResult:
     reasons: dict[str, int]
     missing: int
     unmatched: int
+    prompt_tokens: int
+    completion_tokens: int
+    notices: list[str]
     seconds: float
 
 
-def prompts_of(study: Study, instruction: str) -> pa.Table:
-    """Return the prompts of a study with those of one instruction.
+def prompts_of(study: Study, instruction: str, elicitation: str = "verbalized") -> pa.Table:
+    """Return the prompts of a study with those of one instruction and elicitation.
 
-    ``prompts.parquet`` holds the default instruction; the others are written from pairs and
-    items whenever they are needed, with the same ids every time, so no file has to change.
+    ``prompts.parquet`` holds the default ones; the others are written from pairs and items
+    whenever they are needed, with the same ids every time, so no file has to change.
     """
     prompts = study.prompts()
-    if instruction == "default":
+    if (instruction, elicitation) == ("default", "verbalized"):
         return prompts
-    return pa.concat_tables([prompts, prompts_table(study.pairs(), study.items(), instruction)])
+    added = prompts_table(study.pairs(), study.items(), instruction, elicitation)
+    return pa.concat_tables([prompts, added])
 
 
-def _requests(study: Study, kinds: Sequence[str], instruction: str, repeats: int) -> list[Request]:
-    prompts = prompts_of(study, instruction)
-    requests: list[Request] = []
-    rows = [
-        row
-        for row in prompts.to_pylist()
-        if row["kind"] in kinds and (row["instruction"] == instruction or row["kind"] == "modal")
-    ]
-    for repeat in range(repeats):
-        for row in rows:
-            options = tuple(Option(o["code"], o["label"]) for o in row["options"])
-            requests.append(
-                Request(
-                    prompt_id=row["prompt_id"],
-                    repeat=repeat,
-                    kind=row["kind"],
-                    system=row["system"],
-                    user=row["user"],
-                    options=options,
-                    survey=row["survey"],
-                    variable=row["variable"],
-                    country=row["country"],
-                    wave=row["wave"],
-                    year=row["year"],
-                )
-            )
-    return requests
-
-
-def _engine(
+def requests_of(
     study: Study,
-    spec: str,
-    instruction: str,
+    kinds: Sequence[str],
+    instruction: str = "default",
+    elicitation: str = "verbalized",
     *,
-    structured: bool,
-    temperature: float,
-    top_p: float,
-    max_tokens: int,
-    seed: int,
-    revision: str | None,
-    engine_args: Mapping[str, object],
-) -> Engine:
-    kind, model = parse_model_spec(spec)
-    if kind == "reference":
-        return ReferenceEngine(model, study.gold(), instruction)
-    if kind == "file":
-        return FileEngine(Path(model), instruction)
-    from chronocore.engines.vllm import VllmEngine
+    sample: int | None = None,
+    by: str | None = None,
+    sample_seed: int = 0,
+) -> list[Request]:
+    """Return the prompts a model is asked, each once, in the order of asking.
 
-    return VllmEngine(
-        model,
-        revision=revision,
-        structured=structured,
-        temperature=temperature,
-        top_p=top_p,
-        max_tokens=max_tokens,
-        seed=seed,
-        instruction=instruction,
-        engine_args=engine_args,
+    Parameters
+    ----------
+    study : Study
+    kinds, instruction, elicitation, sample, by, sample_seed
+        As for :func:`predict`.
+    """
+    prompts = prompts_of(study, instruction, elicitation)
+    asked = pc.and_(
+        pc.is_in(prompts["kind"], value_set=pa.array(list(kinds), pa.string())),
+        pc.or_(
+            pc.and_(
+                pc.equal(prompts["instruction"], instruction),
+                pc.equal(prompts["elicitation"], elicitation),
+            ),
+            pc.equal(prompts["kind"], "modal"),
+        ),
     )
+    prompts = prompts.filter(asked)
+    if sample is not None:
+        prompts = sampled_prompts(prompts, study.pairs(), sample, by=by, seed=sample_seed)
+    # The options of a question are the same in all its prompts, and one object serves them all.
+    known: dict[tuple[str, str], tuple[Option, ...]] = {}
+    columns = [
+        "prompt_id", "kind", "elicitation", "system", "user",
+        "survey", "variable", "country", "wave", "year",
+    ]  # fmt: skip
+    requests: list[Request] = []
+    options = prompts["options"]
+    rows = zip(*(prompts[name].to_pylist() for name in columns), strict=True)
+    for number, row in enumerate(rows):
+        identity, kind, asked_by, system, user, survey, variable, country, wave, year = row
+        item = (survey, variable)
+        if item not in known:
+            known[item] = tuple(Option(o["code"], o["label"]) for o in options[number].as_py())
+        requests.append(
+            Request(
+                prompt_id=identity,
+                repeat=0,
+                kind=kind,
+                system=system,
+                user=user,
+                options=known[item],
+                survey=survey,
+                variable=variable,
+                country=country,
+                wave=wave,
+                year=year,
+                elicitation=asked_by,
+            )
+        )
+    return requests
 
 
 _LABEL_PARTS: tuple[tuple[str, Callable[[Any], str]], ...] = (
@@ -195,9 +193,7 @@ def _label(settings: RunSettings, others: list[dict[str, Any]]) -> str:
     return label if label not in taken else f"{label} ({run_id(settings)[:7]})"
 
 
-def _register(
-    study: Study, settings: RunSettings, name: str | None, carried: str | None
-) -> tuple[str, str]:
+def _register(study: Study, settings: RunSettings, name: str | None, carried: str | None) -> str:
     identity = run_id(settings)
     rows = study.runs().to_pylist()
     others = [row for row in rows if row["run_id"] != identity]
@@ -212,104 +208,82 @@ def _register(
         label = carried if carried and carried not in taken else _label(settings, others)
     if not present or present[0]["label"] != label:
         study.save_run({"run_id": identity, "label": label, **asdict(settings)})
-    return identity, label
+    return label
 
 
-def _row(
-    answer: Answer, request: Request, identity: str, settings: RunSettings, attempt: int
-) -> dict[str, Any]:
-    """Return the prediction row of an answer."""
-    row: dict[str, Any] = dict.fromkeys(schema.PREDICTIONS.names)
-    row |= {
-        "run_id": identity,
-        "model": settings.model,
-        "prompt_id": request.prompt_id,
-        "repeat": request.repeat,
-        "seed": settings.seed if answer.seed is None else answer.seed,
-        "text": answer.text,
-        "thinking": answer.thinking,
-        "finish_reason": answer.finish_reason,
-        "prompt_tokens": answer.prompt_tokens,
-        "completion_tokens": answer.completion_tokens,
-        "attempt": attempt,
-        "created_at": datetime.now(UTC),
-    }
-    options = [asdict(option) for option in request.options]
-    if answer.error is not None:
-        row |= {"status": "error", "reason": answer.error}
-    elif answer.status is not None:
-        row |= {"status": answer.status, "reason": answer.reason}
-    elif answer.probs is not None:
-        given = normalise_distribution(answer.probs, len(options))
-        row |= {"status": given.status, "reason": given.reason}
-        if request.kind != "modal":
-            row |= _distribution_columns(given)
-        elif given.probs is not None:
-            row["choice"] = options[mode_of(given.probs)[0]]["code"]
-    elif request.kind == "modal":
-        choice = parse_choice(answer.text, options, answer.finish_reason, refusal=answer.refusal)
-        row |= {"status": choice.status, "reason": choice.reason, "choice": choice.choice}
-        row["thinking"] = answer.thinking or choice.thinking
-    else:
-        parsed = parse_distribution(
-            answer.text, options, answer.finish_reason, refusal=answer.refusal
+def check_request(
+    kinds: Sequence[str],
+    options: EngineOptions,
+    *,
+    name: str | None = None,
+    repeats: int = 1,
+    sample: int | None = None,
+    by: str | None = None,
+) -> None:
+    """Refuse what cannot be asked, before anything is opened.
+
+    Raises
+    ------
+    ConfigurationError
+        A kind, an instruction, a name or a number makes no sense.
+    """
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown or not kinds:
+        raise ConfigurationError(f"unknown kind {unknown}; kinds are {', '.join(KINDS)}")
+    if options.instruction not in INSTRUCTIONS:
+        raise ConfigurationError(
+            f"unknown instruction {options.instruction!r}; known: {', '.join(INSTRUCTIONS)}"
         )
-        row |= {"status": parsed.status, "reason": parsed.reason}
-        row |= _distribution_columns(parsed)
-        row["thinking"] = answer.thinking or parsed.thinking
-    return row
-
-
-def _distribution_columns(parsed: ParsedDistribution) -> dict[str, Any]:
-    return {
-        "probs": None if parsed.probs is None else list(parsed.probs),
-        "raw_sum": parsed.raw_sum,
-        "sum_off": parsed.sum_off if parsed.raw_sum is not None else None,
-    }
-
-
-class _Writer:
-    """Collects rows by kind and writes them as parts of bounded size and age."""
-
-    def __init__(self, study: Study, identity: str) -> None:
-        self._study = study
-        self._run_id = identity
-        self._rows: dict[str, list[dict[str, Any]]] = {}
-        self._flushed = time.monotonic()
-
-    def add(self, kind: str, row: dict[str, Any]) -> None:
-        rows = self._rows.setdefault(kind, [])
-        rows.append(row)
-        if len(rows) >= FLUSH_ROWS:
-            self._write(kind)
-        elif time.monotonic() - self._flushed >= FLUSH_SECONDS:
-            self.flush()
-
-    def _write(self, kind: str) -> None:
-        rows = self._rows.pop(kind, [])
-        if rows:
-            self._study.add_part(self._run_id, kind, rows)
-
-    def flush(self) -> None:
-        for kind in list(self._rows):
-            self._write(kind)
-        self._flushed = time.monotonic()
+    if name is not None and not (
+        name.isprintable() and name.strip() == name and 0 < len(name) <= 100
+    ):
+        raise ConfigurationError(
+            "a run's name is 1 to 100 printable characters without spaces at its ends"
+        )
+    if options.elicitation != "verbalized" and "modal" in kinds:
+        raise ConfigurationError(
+            "modal prompts ask for one option already and have no other elicitation; "
+            "leave out the kind or the elicitation"
+        )
+    if not all(map(math.isfinite, (options.temperature or 0.0, options.top_p))):
+        raise ConfigurationError("temperature and top_p must be finite numbers")
+    if repeats < 1:
+        raise ConfigurationError(f"repeats must be at least 1, not {repeats}")
+    if sample is not None and sample < 1:
+        raise ConfigurationError(f"sample must be at least 1 pair, not {sample}")
+    if by is not None and sample is None:
+        raise ConfigurationError("by says how a sample is drawn; say how many pairs with sample")
+    if by not in (None, "shift"):
+        raise ConfigurationError(f"a sample is drawn by 'shift' or by nothing, not by {by!r}")
 
 
 def predict(
     study: str | Path | Study,
-    model: str,
+    model: str | Engine,
     *,
     name: str | None = None,
     kinds: Sequence[str] = ("dated", "undated"),
     instruction: str = "default",
+    elicitation: str = "verbalized",
+    samples: int = 20,
     repeats: int = 1,
+    sample: int | None = None,
+    by: str | None = None,
+    sample_seed: int = 0,
     structured: bool = False,
-    temperature: float = 0.0,
+    temperature: float | None = None,
     top_p: float = 1.0,
-    max_tokens: int = 120,
+    max_tokens: int | None = None,
     seed: int = 0,
     revision: str | None = None,
+    omit: Sequence[str] = (),
+    base_url: str | None = None,
+    api_key_env: str | None = None,
+    max_in_flight: int | None = None,
+    requests_per_minute: float | None = None,
+    tokens_per_minute: float | None = None,
+    timeout: float | None = None,
+    retries: int | None = None,
     engine_args: Mapping[str, object] | None = None,
     progress: Callable[[Progress], None] = lambda state: None,
 ) -> PredictResult:
@@ -319,27 +293,47 @@ def predict(
     again only what got no answer. The published settings are the defaults (ChronoCulture,
     appendix B.1).
 
+    Ctrl-C lets the engine finish what it holds, for at most ten seconds, and keeps it; a second
+    one ends it at once. SIGTERM does the same.
+
     Parameters
     ----------
-    study : path or Study
-    model : str
-        ``vllm:<model or path>``, ``reference:uniform|persistence|pooled`` or ``file:<parquet>``.
+    study : path, URL or Study
+    model : str or Engine
+        ``vllm:<model or path>``, ``openai:<model>``, ``reference:uniform|persistence|pooled``
+        or ``file:<parquet>``; or an engine of your own, which is then closed.
     name : str, optional
         Label of the run in tables.
     kinds : sequence of {"dated", "undated", "modal"}
     instruction : {"default", "national", "hundred_adults"}
+    elicitation : {"verbalized", "sampled", "logprob"}
+        Whether the model is asked for the distribution, many times for one option, or whether
+        the probabilities of its first token are read.
+    samples : int
+        Answers that make one distribution, for ``sampled``.
     repeats : int
         Answers to each prompt.
+    sample : int, optional
+        Ask only about this many pairs, drawn before any filter (ChronoCulture, appendix F.3).
+        The run is the same: what is asked later is added to it.
+    by : {"shift"}, optional
+        Draw the same number of pairs in each shift class.
+    sample_seed : int
+        Seed of that draw; the same pairs for every model and setting.
     structured : bool
         Hold the model to the JSON format by a schema.
     temperature, top_p, max_tokens, seed
-        Sampling settings.
+        Sampling settings; None is the default of the elicitation.
     revision : str, optional
         Revision of a model on a hub.
+    omit, base_url, api_key_env, requests_per_minute, tokens_per_minute, timeout, retries
+        For endpoints; see :class:`chronocore.engines.EngineOptions`.
+    max_in_flight : int, optional
+        Most requests handed to the engine and not yet answered.
     engine_args : mapping, optional
-        Passed through to vLLM.
+        Passed through to the engine.
     progress : callable
-        Called with a :class:`Progress` after every answer.
+        Called with a :class:`Progress` a few times a second, from another thread.
 
     Returns
     -------
@@ -351,45 +345,78 @@ def predict(
         The model specification, a kind or an instruction is unknown.
     EngineError
         The engine failed; what was answered before is kept and the run can be resumed.
+    StoppedError
+        Ctrl-C or SIGTERM came before the end; likewise.
     StudyError
         The study cannot be used, or another process is writing this run.
     """
     started = time.monotonic()
     opened = study if isinstance(study, Study) else Study.open(study)
     kinds = list(dict.fromkeys(kinds))
-    unknown = [kind for kind in kinds if kind not in KINDS]
-    if unknown or not kinds:
-        raise ConfigurationError(f"unknown kind {unknown}; kinds are {', '.join(KINDS)}")
-    if instruction not in INSTRUCTIONS:
-        raise ConfigurationError(
-            f"unknown instruction {instruction!r}; known: {', '.join(INSTRUCTIONS)}"
-        )
-    if name is not None and not (
-        name.isprintable() and name.strip() == name and 0 < len(name) <= 100
-    ):
-        raise ConfigurationError(
-            "a run's name is 1 to 100 printable characters without spaces at its ends"
-        )
-    if not all(map(math.isfinite, (temperature, top_p))):
-        raise ConfigurationError("temperature and top_p must be finite numbers")
-    if repeats < 1:
-        raise ConfigurationError(f"repeats must be at least 1, not {repeats}")
-    engine = _engine(
-        opened,
-        model,
-        instruction,
+    given: dict[str, Any] = {
+        key: value for key, value in (("timeout", timeout), ("retries", retries))
+        if value is not None
+    }  # fmt: skip
+    options = EngineOptions(
+        instruction=instruction,
+        elicitation=elicitation,
+        samples=samples,
         structured=structured,
         temperature=temperature,
         top_p=top_p,
         max_tokens=max_tokens,
         seed=seed,
         revision=revision,
+        omit=omit,
+        base_url=base_url,
+        api_key_env=api_key_env,
+        max_in_flight=max_in_flight,
+        requests_per_minute=requests_per_minute,
+        tokens_per_minute=tokens_per_minute,
         engine_args=engine_args or {},
+        **given,
     )
-    try:
-        return _run(opened, engine, name, kinds, repeats, progress, started)
-    finally:
-        engine.close()
+    check_request(kinds, options, name=name, repeats=repeats, sample=sample, by=by)
+    stop = Stop()
+    with stop.installed():
+        try:
+            engine = open_engine(model, options, opened.gold) if isinstance(model, str) else model
+            try:
+                prompts = requests_of(
+                    opened,
+                    kinds,
+                    engine.settings.instruction,
+                    engine.settings.elicitation,
+                    sample=sample,
+                    by=by,
+                    sample_seed=sample_seed,
+                )
+                return _run(opened, engine, name, kinds, prompts, repeats, progress, started, stop)
+            finally:
+                engine.close()
+        except KeyboardInterrupt as error:
+            if stop.requested and not isinstance(error, StoppedError):
+                raise StoppedError(
+                    "stopped; what was answered is kept, run the same command again to go on"
+                ) from error
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the answers to the prompts belong: ``repeat * n + index``."""
+
+    prompts: Sequence[Request]
+    ids: pa.Array
+    repeats: int
+
+    def of(self, table: pa.Table) -> npt.NDArray[np.int64]:
+        """Return the place of each row, -1 for what is not asked."""
+        index = pc.fill_null(pc.index_in(table["prompt_id"], value_set=self.ids), -1)
+        at = index.to_numpy().astype(np.int64)
+        repeat = table["repeat"].to_numpy().astype(np.int64)
+        inside = (at >= 0) & (repeat < self.repeats)
+        return np.where(inside, repeat * len(self.prompts) + at, -1)
 
 
 def _run(
@@ -397,13 +424,14 @@ def _run(
     engine: Engine,
     name: str | None,
     kinds: Sequence[str],
+    prompts: list[Request],
     repeats: int,
     progress: Callable[[Progress], None],
     started: float,
+    stop: Stop,
 ) -> PredictResult:
     settings = engine.settings
-    requests = _requests(study, kinds, settings.instruction, repeats)
-    unmatched = engine.unmatched(requests) if isinstance(engine, FileEngine) else 0
+    unmatched = engine.unmatched(prompts) if isinstance(engine, FileEngine) else 0
     if isinstance(engine, FileEngine) and unmatched and unmatched == engine.n_rows:
         raise ConfigurationError(
             f"none of the {unmatched} rows of {engine.path} answers a prompt of {study.path}; "
@@ -411,66 +439,147 @@ def _run(
             "against prompts.parquet"
         )
     carried = engine.label if isinstance(engine, FileEngine) else None
-    identity, label = _register(study, settings, name, carried)
-    with study.lock(f"run-{identity}", timeout=1.0):
-        study.remove_temporaries(identity)
-        attempts = study.drop_errors(identity, kinds)
-        done = set()
-        for kind in kinds:
-            present = study.predictions(identity, kind)
-            done |= set(
-                zip(present["prompt_id"].to_pylist(), present["repeat"].to_pylist(), strict=True)
-            )
-        pending = [r for r in requests if (r.prompt_id, r.repeat) not in done]
-        by_key = {(r.prompt_id, r.repeat): r for r in pending}
-        state = Progress(total=len(pending))
-        writer = _Writer(study, identity)
-        try:
-            if pending:
-                for answer in engine.answers(pending):
-                    request = by_key.pop((answer.prompt_id, answer.repeat), None)
-                    if request is None:  # an answer to nothing we asked, or a second one
-                        continue
-                    key = (request.prompt_id, request.repeat)
-                    row = _row(answer, request, identity, settings, attempts.get(key, 0) + 1)
-                    writer.add(request.kind, row)
-                    if state.first_answer is None:
-                        state.first_answer = time.monotonic()
-                    state.done += 1
-                    state.statuses[row["status"]] += 1
-                    state.completion_tokens += answer.completion_tokens or 0
-                    progress(state)
-        except EngineError as error:
-            writer.flush()
-            raise EngineError(
-                f"{error}; {state.done} of {len(pending)} answers are kept, "
-                "run the same command again to go on"
-            ) from error
-        finally:
-            writer.flush()
-            if pending:
-                study.save_run_notes(identity, engine.notes)
-    statuses: Counter[str] = Counter()
-    reasons: Counter[str] = Counter()
-    wanted = {(r.prompt_id, r.repeat) for r in requests}
-    for kind in kinds:
-        table = study.predictions(identity, kind)
-        for row in table.select(["prompt_id", "repeat", "status", "reason"]).to_pylist():
-            if (row["prompt_id"], row["repeat"]) in wanted:
-                statuses[row["status"]] += 1
-                if row["reason"] is not None:
-                    reasons[f"{row['status']}: {row['reason']}"] += 1
+    identity = run_id(settings)
+    ids = pa.array([prompt.prompt_id for prompt in prompts], pa.string())
+    places = _Places(prompts, ids, repeats)
+    total = len(prompts) * repeats
+    with study.writing_run(identity, study.manifest()["files"]):
+        label = _register(study, settings, name, carried)
+        notices = study.recover(identity)
+        study.set_errors_aside(identity, kinds, ids, repeats)
+        done, small = _answered(study, identity, kinds, places)
+        todo = np.flatnonzero(np.frombuffer(done, np.uint8) == 0)
+        if len(todo):
+            attempts = _attempts(study, identity, kinds, places)
+            state = Progress(total=len(todo), already_done=total - len(todo))
+            pending = Pending(prompts, todo)
+            stop.watch(engine, pending, state)
+            _ask(
+                study, engine, identity, pending, done, attempts, small, prompts, state, progress,
+                stop,
+            )  # fmt: skip
+        statuses, reasons = _outcome(study, identity, kinds, places)
+        cost = study.totals(identity)
     return PredictResult(
         run_id=identity,
         label=label,
-        total=len(requests),
-        already_done=len(requests) - len(pending),
+        total=total,
+        already_done=total - len(todo),
         statuses=dict(statuses.most_common()),
         reasons=dict(reasons.most_common()),
-        missing=len(requests) - sum(statuses.values()),
+        missing=total - sum(statuses.values()),
         unmatched=unmatched,
+        prompt_tokens=cost.prompt_tokens,
+        completion_tokens=cost.completion_tokens,
+        notices=notices,
         seconds=time.monotonic() - started,
     )
+
+
+def _ask(
+    study: Study,
+    engine: Engine,
+    identity: str,
+    pending: Pending,
+    done: bytearray,
+    attempts: Mapping[int, int],
+    small: Mapping[str, list[Path]],
+    prompts: Sequence[Request],
+    state: Progress,
+    progress: Callable[[Progress], None],
+    stop: Stop,
+) -> None:
+    """Ask what is pending and write what comes back, until the end or a reason to stop."""
+    received = 0
+
+    def in_flight() -> int:
+        return int(getattr(engine, "in_flight", pending.issued - received))
+
+    def kept() -> str:
+        return (
+            f"{state.written} of {state.total} answers are kept, "
+            "run the same command again to go on"
+        )
+
+    writer = Writer(
+        study, identity, engine.settings, prompts, done, attempts, small, state, progress, in_flight
+    )
+    try:
+        try:
+            answers = engine.answers(pending)
+            try:
+                for answer in answers:
+                    received += 1
+                    writer.put(answer)
+                    if stop.expired:
+                        break
+            finally:
+                close = getattr(answers, "close", None)
+                if close is not None:
+                    close()  # what is still in flight is given up
+        finally:
+            with stop.writing():
+                writer.finish()
+                study.save_run_notes(identity, engine.notes)
+    except EngineError as error:
+        raise EngineError(f"{error}; {kept()}") from error
+    except KeyboardInterrupt as error:
+        if stop.requested:
+            raise StoppedError(f"stopped; {kept()}") from error
+        raise
+    if stop.requested and state.done < state.total:
+        raise StoppedError(f"stopped; {kept()}")
+
+
+def _answered(
+    study: Study, identity: str, kinds: Sequence[str], places: _Places
+) -> tuple[bytearray, dict[str, list[Path]]]:
+    """Return what has an answer already, and by kind the parts that are small."""
+    done = np.zeros(len(places.prompts) * places.repeats, np.uint8)
+    small: dict[str, list[Path]] = {}
+    for part in [part for kind in kinds for part in study.parts(identity, kind)]:
+        table = study.read_part(identity, part, ["prompt_id", "repeat"])
+        at = places.of(table)
+        done[at[at >= 0]] = 1
+        if len(table) < PART_ROWS // 2:
+            small.setdefault(part.parent.name.removeprefix("kind="), []).append(part)
+    return bytearray(done.tobytes()), small
+
+
+def _attempts(study: Study, identity: str, kinds: Sequence[str], places: _Places) -> dict[int, int]:
+    """Return how often each place was asked without an answer."""
+    table = study.attempts(identity, kinds)
+    attempts: dict[int, int] = {}
+    for place, attempt in zip(places.of(table).tolist(), table["attempt"].to_pylist(), strict=True):
+        if place >= 0:
+            attempts[place] = max(attempts.get(place, 0), attempt)
+    return attempts
+
+
+def _outcome(
+    study: Study, identity: str, kinds: Sequence[str], places: _Places
+) -> tuple[Counter[str], Counter[str]]:
+    """Count the answers to what was asked by status, and those without a distribution by reason."""
+    statuses: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    seen = np.zeros(len(places.prompts) * places.repeats, np.bool_)
+    columns = ["prompt_id", "repeat", "status", "reason"]
+    for part in [part for kind in kinds for part in study.parts(identity, kind)]:
+        table = study.read_part(identity, part, columns)
+        at = places.of(table)
+        new = at >= 0
+        new[new] = ~seen[at[new]]
+        seen[at[new]] = True
+        counts = (
+            table.filter(pa.array(new))
+            .group_by(["status", "reason"])
+            .aggregate([([], "count_all")])
+        )
+        for row in counts.to_pylist():
+            statuses[row["status"]] += row["count_all"]
+            if row["reason"] is not None:
+                reasons[f"{row['status']}: {row['reason']}"] += row["count_all"]
+    return statuses, reasons
 
 
 def find_run(study: Study, run: str) -> dict[str, Any]:
@@ -519,5 +628,5 @@ def export_run(study: str | Path | Study, run: str, path: str | Path) -> int:
         "notes": notes,
     }
     metadata = {**table.schema.metadata, RUN_METADATA: json.dumps(carried).encode()}
-    write_parquet(Path(path), table.replace_schema_metadata(metadata))
+    write_parquet(location(path), table.replace_schema_metadata(metadata))
     return len(table)

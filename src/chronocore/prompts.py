@@ -9,6 +9,7 @@ import pyarrow as pa
 
 import chronocore_data
 from chronocore import schema
+from chronocore.elicitation import option_letters
 from chronocore.identity import prompt_id, time_point_key
 
 __all__ = ["INSTRUCTIONS", "KINDS", "prompts_table", "render_prompt"]
@@ -20,8 +21,13 @@ KINDS = ("dated", "undated", "modal")
 INSTRUCTIONS = ("default", "national", "hundred_adults")
 
 
-def _option_line(code: int, label: str) -> str:
-    """Return ``code: label``; a label that repeats the code is not written twice."""
+def _option_line(code: int, label: str, letter: str | None) -> str:
+    """Return ``code: label``; a label that repeats the code is not written twice.
+
+    Behind a letter the label stands whole: where it is the code alone, it is all there is.
+    """
+    if letter is not None:
+        return f"{letter}: {label}"
     text = label.removeprefix(str(code)).strip()
     # "10" must not lose a code 1; only a whole repeated code is removed.
     if label != str(code) and not label.startswith(f"{code} "):
@@ -37,6 +43,7 @@ def render_prompt(
     text: str,
     options: list[dict[str, Any]],
     year: int | None,
+    elicitation: str = "verbalized",
 ) -> tuple[str, str]:
     """Return the system and the user message of one prompt.
 
@@ -52,6 +59,13 @@ def render_prompt(
         ``code`` and ``label`` of each option in the order of the scale.
     year : int or None
         None for an undated prompt.
+    elicitation : {"verbalized", "sampled", "logprob"}
+        Whether the distribution is asked for, one option by its code, or one by its letter.
+
+    Raises
+    ------
+    ConfigurationError
+        There are more options than letters.
 
     Examples
     --------
@@ -75,25 +89,42 @@ def render_prompt(
     templates = chronocore_data.prompt_templates()
     in_year = "" if year is None else f" in {year}"
     year_line = "" if year is None else f"Year: {year}\n"
-    modal = kind == "modal"
-    task = templates["modal" if modal else "instructions"][instruction]
-    codes = ", ".join(str(o["code"]) if modal else f'"{o["code"]}"' for o in options)
-    answer = templates["modal_format" if modal else "format"].replace("{codes}", codes)
+    letters = option_letters(len(options)) if elicitation == "logprob" else None
+    if kind == "modal":
+        wording = {"instructions": templates["modal"], "format": templates["modal_format"]}
+    elif elicitation == "verbalized":
+        wording = {key: templates[key] for key in ("instructions", "format")}
+    else:
+        wording = templates[elicitation]
+    asks_for_all = kind != "modal" and elicitation == "verbalized"
+    codes = ", ".join(f'"{o["code"]}"' if asks_for_all else str(o["code"]) for o in options)
+    answer = wording["format"].replace("{codes}", ", ".join(letters) if letters else codes)
+    task = wording["instructions"][instruction]
     # One pass, not str.format: wording and names may contain braces.
     parts = {
         "country": country,
         "year_line": year_line,
         "text": text,
-        "options": "\n".join(_option_line(o["code"], o["label"]) for o in options),
+        "options": "\n".join(
+            _option_line(o["code"], o["label"], letters[place] if letters else None)
+            for place, o in enumerate(options)
+        ),
         "task": task.replace("{in_year}", in_year) + "\n" + answer,
     }
     user = re.sub(
-        r"\{(" + "|".join(parts) + r")\}", lambda match: parts[match[1]], templates["question"]
+        r"\{(" + "|".join(parts) + r")\}",
+        lambda match: parts[match[1]],
+        wording.get("question", templates["question"]),
     )
-    return templates["system"], user.strip()
+    return wording.get("system", templates["system"]), user.strip()
 
 
-def prompts_table(pairs: pa.Table, items: pa.Table, instruction: str = "default") -> pa.Table:
+def prompts_table(
+    pairs: pa.Table,
+    items: pa.Table,
+    instruction: str = "default",
+    elicitation: str = "verbalized",
+) -> pa.Table:
     """Write the prompts of every pair.
 
     Two dated and two modal prompts a pair that differ in the year alone, one undated prompt for
@@ -104,7 +135,9 @@ def prompts_table(pairs: pa.Table, items: pa.Table, instruction: str = "default"
     pairs, items : pyarrow.Table
         Schemas :data:`chronocore.schema.PAIRS` and :data:`chronocore.schema.ITEMS`.
     instruction : {"default", "national", "hundred_adults"}
-        Wording of the task. Modal prompts have one wording and come with the default.
+        Wording of the task. Modal prompts have one wording and come with the defaults of both.
+    elicitation : {"verbalized", "sampled", "logprob"}
+        What is asked for.
 
     Returns
     -------
@@ -114,14 +147,15 @@ def prompts_table(pairs: pa.Table, items: pa.Table, instruction: str = "default"
 
     Notes
     -----
-    ChronoCulture, section 3.7 and appendices A.4, A.5 and B.1. The system message is the
-    published one; the user prompts are our own wording (``prompts.toml``).
+    ChronoCulture, section 3.7 and appendices A.4, A.5 and B.1. The system message of
+    verbalized and modal prompts is the published one; all other wording is our own
+    (``prompts.toml``).
     """
     by_item = {(item["survey"], item["variable"]): item for item in items.to_pylist()}
     rows: list[dict[str, Any]] = []
     pair_rows = pairs.to_pylist()
     for kind in KINDS:
-        if kind == "modal" and instruction != "default":
+        if kind == "modal" and (instruction, elicitation) != ("default", "verbalized"):
             continue
         for pair in pair_rows:
             ends = (
@@ -142,16 +176,17 @@ def prompts_table(pairs: pa.Table, items: pa.Table, instruction: str = "default"
                     text=item["text"],
                     options=item["options"],
                     year=year,
+                    elicitation=elicitation,
                 )
                 where = (pair["survey"], pair["variable"], pair["country"])
                 key = time_point_key(wave, year)
                 rows.append(
                     {
                         "prompt_id": prompt_id(
-                            kind, "verbalized", instruction, *where, key, system, user
+                            kind, elicitation, instruction, *where, key, system, user
                         ),
                         "kind": kind,
-                        "elicitation": "verbalized",
+                        "elicitation": elicitation,
                         "instruction": instruction,
                         "survey": where[0],
                         "variable": where[1],

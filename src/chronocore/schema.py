@@ -6,6 +6,7 @@ column changes its name, type or meaning, and a study of another version is refu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ __all__ = [
     "TABLE",
     "chronocore_version",
     "conform",
+    "selected",
 ]
 
 SCHEMA_VERSION = 1
@@ -265,3 +267,8 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     own = {k: v for k, v in (table.schema.metadata or {}).items() if k.startswith(b"chronocore.")}
     result = table.select(schema.names).cast(schema)
     return result.replace_schema_metadata({**own, **schema.metadata})
+
+
+def selected(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    """Return the part of a schema with these columns, in this order."""
+    return pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)

@@ -183,8 +183,9 @@ def score(
     for run in sorted(run_rows, key=lambda row: (row["engine"] == "reference", row["label"])):
         progress(f"scoring {run['label']}")
         predictions = opened.predictions(run["run_id"])
-        prompts = prompts_of(opened, run["instruction"])
-        data = pair_predictions(pairs, gold, items, prompts, predictions, run["instruction"])
+        wording = (run["instruction"], run["elicitation"])
+        prompts = prompts_of(opened, *wording)
+        data = pair_predictions(pairs, gold, items, prompts, predictions, *wording)
         try:
             table = score_pairs(
                 data,
@@ -280,7 +281,8 @@ def _evaluations(
         undated = replace(data, old=data.undated, new=data.undated)
         scores["undated_both"] = _rows(static(undated), retained)
         for reference, _, reference_table in references.values():
-            if reference["model"] != "uniform" and reference["instruction"] == "default":
+            wording = (reference["instruction"], reference["elicitation"])
+            if reference["model"] != "uniform" and wording == ("default", "verbalized"):
                 scores[reference["model"]] = _rows(reference_table, retained)
         evaluations.append(Evaluation(key, run["label"], scores, _rows(table), n_timepoints))
     if not models:

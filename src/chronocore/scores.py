@@ -63,6 +63,7 @@ def pair_predictions(
     prompts: pa.Table,
     predictions: pa.Table,
     instruction: str = "default",
+    elicitation: str = "verbalized",
 ) -> PairPredictions:
     """Put the predictions of a run (repeat 0) beside the pairs they belong to.
 
@@ -74,9 +75,10 @@ def pair_predictions(
         if row["repeat"] == 0 and row["status"] in Valid and row["probs"] is not None
     }
     answers: dict[tuple[str, str, str, int | None], list[float]] = {}
-    columns = ["prompt_id", "kind", "instruction", "survey", "variable", "country", "year"]
-    for row in prompts.select(columns).to_pylist():
-        if row["kind"] == "modal" or row["instruction"] != instruction:
+    wanted = (instruction, elicitation)
+    columns = ["prompt_id", "kind", "instruction", "elicitation"]
+    for row in prompts.select([*columns, "survey", "variable", "country", "year"]).to_pylist():
+        if row["kind"] == "modal" or (row["instruction"], row["elicitation"]) != wanted:
             continue
         probs = by_prompt.get(row["prompt_id"])
         if probs is not None:

@@ -1,34 +1,47 @@
-"""The study on disk: the only module that writes files.
+"""The study on disk or in an object store: the only module that writes its files.
 
 Every file is written under a temporary name, flushed to the device and renamed, so that a
 reader sees the old file or the new one and never a part of either. A study exists when its
 manifest does; the manifest is written last.
+
+Predictions are parts that are only ever added, each under a name of its own. What replaces a
+part (a merged one, one without the answers that are asked for again) is whole before that part
+goes, and readers take every (prompt, repeat) once, so that a process may die at any moment.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
-import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import filelock
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from chronocore import schema
+from chronocore import schema, storage
 from chronocore.config import StudyConfig, dump_config, load_config
 from chronocore.engines.base import STATUSES
-from chronocore.errors import ConfigurationError, StorageError, StudyError
+from chronocore.errors import ConfigurationError, StudyError
+from chronocore.storage import location, storage_error, write_atomic
 
-__all__ = ["Study", "read_parquet", "write_atomic", "write_parquet"]
+__all__ = [
+    "DamagedFileError",
+    "RunTotals",
+    "Study",
+    "parquet_bytes",
+    "read_parquet",
+    "write_atomic",
+    "write_parquet",
+]
 
 _BUILT = {
     "items": schema.ITEMS,
@@ -38,56 +51,34 @@ _BUILT = {
 }
 
 
-def _storage_error(action: str, path: Path, error: OSError) -> StorageError:
-    if error.errno == errno.ENOSPC:
-        what = "the disk is full; free some space and run the command again"
-    elif error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        what = "the folder is read-only for you; choose another folder or change its permissions"
-    elif error.errno in (errno.ENOTDIR, errno.EEXIST):
-        what = "a file stands where a folder is needed; choose another path"
-    else:
-        what = error.strerror or str(error)
-    return StorageError(f"cannot {action} {path}: {what}")
+class DamagedFileError(StudyError):
+    """A file of a study cannot be read as Parquet."""
 
 
-def write_atomic(path: Path, content: bytes) -> None:
-    """Write ``content`` to ``path`` so that no reader ever sees a part of it.
+@dataclass(frozen=True, slots=True)
+class RunTotals:
+    """What a run has cost, the attempts without an answer included.
 
-    Raises
-    ------
-    StorageError
-        The disk is full or read-only; ``path`` is as it was before.
+    Attributes
+    ----------
+    attempts : int
+        Prompts asked, however often and whatever came back.
+    prompt_tokens, completion_tokens : int
+        Sums over all attempts; what an engine did not count is not in them.
     """
-    # A link is written through, as other programs do; a device or a folder is no place to write.
-    path = path.resolve()
-    if path.exists() and not path.is_file():
-        raise StorageError(f"cannot write {path}: it is no regular file; choose another path")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with temporary.open("wb") as handle:
-                handle.write(content)
-                handle.flush()
-                os.fsync(handle.fileno())
-            temporary.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
-        _sync_folder(path.parent)
-    except OSError as error:
-        raise _storage_error("write", path, error) from error
+
+    attempts: int
+    prompt_tokens: int
+    completion_tokens: int
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make a rename survive a power cut, where the system can."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+#: A merged part has at most about this many rows, or this many bytes in its sources.
+_MERGED_ROWS = 250_000
+_MERGED_BYTES = 256 * 2**20
+
+_ROW_GROUP = 50_000
+_REPLACES = b"chronocore.replaces"
+_KEYS = ["prompt_id", "repeat"]
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
@@ -97,13 +88,43 @@ def parquet_bytes(table: pa.Table) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
+def _part_bytes(table: pa.Table) -> bytes:
+    """Return predictions, in the order of their prompts, as the bytes of a part.
+
+    Sorted keys, their statistics for every row group and page, and row groups of bounded size
+    let a reader skip what it does not look for.
+    """
+    table = table.take(pc.sort_indices(table, [(key, "ascending") for key in _KEYS]))
+    order = [pq.SortingColumn(table.column_names.index(key)) for key in _KEYS]
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        row_group_size=_ROW_GROUP,
+        write_statistics=True,
+        write_page_index=True,
+        sorting_columns=order,
+    )
+    return bytes(sink.getvalue().to_pybytes())
+
+
 def write_parquet(path: Path, table: pa.Table) -> None:
     """Write a table atomically."""
     write_atomic(path, parquet_bytes(table))
 
 
-def read_parquet(path: Path, expected: pa.Schema | None = None) -> pa.Table:
+def read_parquet(
+    path: Path, expected: pa.Schema | None = None, columns: Sequence[str] | None = None
+) -> pa.Table:
     """Read a table and check that it is of the schema version this release knows.
+
+    Parameters
+    ----------
+    path : Path
+    expected : pyarrow.Schema, optional
+    columns : sequence of str, optional
+        Only these; the whole schema is checked all the same.
 
     Raises
     ------
@@ -111,26 +132,38 @@ def read_parquet(path: Path, expected: pa.Schema | None = None) -> pa.Table:
         The file is missing, damaged, or of another schema or version.
     """
     try:
-        table = pq.ParquetFile(path).read()
+        content = storage.read_bytes(path)
     except FileNotFoundError:
         raise StudyError(
             f"{path} is missing; run the command that makes it again (build, predict or score)"
         ) from None
+    try:
+        file = pq.ParquetFile(pa.BufferReader(content))
+        found = file.schema_arrow
+        table = None if expected is not None else file.read(columns=columns)
     except (pa.ArrowException, OSError) as error:
-        raise StudyError(
-            f"{path} is damaged or no Parquet file ({str(error).splitlines()[0]}); "
-            "delete it and run the command that makes it again"
-        ) from error
+        raise _damaged(path, error) from error
     if expected is not None:
+        wanted = expected if columns is None else schema.selected(expected, columns)
         try:
-            _check_schema(path, table.schema, expected)
-            table = schema.conform(table, expected)
+            _check_schema(path, found, expected)
+            schema.conform(found.empty_table(), expected)
+            table = schema.conform(file.read(columns=columns), wanted)
         except (KeyError, UnicodeDecodeError, pa.ArrowException) as error:
             raise StudyError(
                 f"{path} does not have the columns it should ({str(error).splitlines()[0]}); "
                 "delete it and run the command that makes it again"
             ) from error
+        except OSError as error:
+            raise _damaged(path, error) from error
     return table
+
+
+def _damaged(path: Path, error: Exception) -> DamagedFileError:
+    return DamagedFileError(
+        f"{path} is damaged or no Parquet file ({str(error).splitlines()[0]}); "
+        "delete it and run the command that makes it again"
+    )
 
 
 def _check_schema(path: Path, found: pa.Schema, expected: pa.Schema) -> None:
@@ -148,16 +181,21 @@ def _check_schema(path: Path, found: pa.Schema, expected: pa.Schema) -> None:
 
 
 class Study:
-    """A study folder.
+    """A study folder, or the prefix of an object store.
+
+    Parameters
+    ----------
+    path : str or path
+        A folder, or an fsspec URL such as ``s3://bucket/study``.
 
     Attributes
     ----------
     path : Path
-        The folder.
+        The folder; for a URL a ``UPath``, which has the same methods.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | Path) -> None:
+        self.path = location(path)
 
     def __repr__(self) -> str:
         return f"Study({str(self.path)!r})"
@@ -194,8 +232,10 @@ class Study:
             The folder is no study, is half-built, of another version, or ``study.toml`` asks
             for something that was not built.
         """
-        study = cls(Path(path))
-        if not study.path.is_dir():
+        study = cls(path)
+        with storage.reaching("open", study.path):
+            present = study.path.is_dir()
+        if not present:
             raise StudyError(
                 f"there is no folder {path}; make a study with: "
                 f"chronocore build {path} --preset open-sample"
@@ -215,7 +255,7 @@ class Study:
             file = study.path / name
             if not file.is_file():
                 raise StudyError(f"{file} is missing; run: chronocore build {path}")
-            if hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+            if hashlib.sha256(storage.read_bytes(file)).hexdigest() != digest:
                 raise StudyError(
                     f"{file} is not the one that was built (an interrupted build, or edited); "
                     f"run: chronocore build {path}"
@@ -230,7 +270,7 @@ class Study:
     def manifest(self) -> dict[str, Any]:
         """Return the provenance record."""
         try:
-            data: dict[str, Any] = json.loads(self.manifest_path.read_text(encoding="utf-8"))
+            data: dict[str, Any] = json.loads(storage.read_bytes(self.manifest_path))
         except (OSError, ValueError, RecursionError) as error:
             raise StudyError(f"{self.manifest_path} cannot be read ({error})") from error
         whole = (
@@ -289,26 +329,55 @@ class Study:
             "files": {n: hashlib.sha256(c).hexdigest() for n, c in contents.items()},
             **provenance,
         }
-        if self.manifest_path.exists():
-            # Predictions outlive a new build, and so does where they came from.
-            with contextlib.suppress(StudyError):
-                manifest["runs"] = self.manifest().get("runs", {})
-        text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-        existed = self.path.exists()
-        try:
+        with self._building():
+            if self.manifest_path.exists():
+                # Predictions outlive a new build, and so does where they came from.
+                with contextlib.suppress(StudyError):
+                    manifest["runs"] = self.manifest().get("runs", {})
+            text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
             if not self.config_path.exists() or self.config() != config:
                 write_atomic(self.config_path, dump_config(config).encode())
             for name, content in contents.items():
                 write_atomic(self.path / name, content)
             write_atomic(self.manifest_path, text.encode())
+            self._remove_strays()
+
+    @contextlib.contextmanager
+    def _building(self) -> Iterator[None]:
+        """Change the built tables: nobody reads prompts meanwhile, and no predict is running.
+
+        A new study that could not be finished leaves no trace.
+        """
+        with storage.reaching("write", self.path):
+            existed = self.path.exists()
+        try:
+            if not storage.is_remote(self.path):
+                try:
+                    self.path.mkdir(parents=True, exist_ok=True)
+                except OSError as error:
+                    raise storage_error("write", self.path, error) from error
+            with self.lock("build", timeout=1.0):
+                for held in sorted(self.path.glob(".run-*.lock")):
+                    try:
+                        with storage.lock(held, 0.0):
+                            pass
+                    except storage.LockHeldError:
+                        run_id = held.name.removeprefix(".run-").removesuffix(".lock")
+                        raise StudyError(
+                            f"a predict of run {run_id} is writing to {self.path}, and a build "
+                            "would change the prompts under it; wait for it or stop it (Ctrl-C "
+                            "keeps its answers), then build again"
+                        ) from None
+                yield
         except BaseException:
             if not existed:
-                # A new study that could not be finished leaves no trace.
-                for name in ("study.toml", *contents, "manifest.json"):
+                built = (f"{name}.parquet" for name in _BUILT)
+                for name in ("study.toml", *built, "manifest.json", ".build.lock"):
                     with contextlib.suppress(OSError):
                         (self.path / name).unlink(missing_ok=True)
-                with contextlib.suppress(OSError):
-                    self.path.rmdir()
+                if not storage.is_remote(self.path):
+                    with contextlib.suppress(OSError):
+                        self.path.rmdir()
             raise
 
     @contextlib.contextmanager
@@ -361,106 +430,362 @@ class Study:
         StudyError
             Another process holds it.
         """
-        path = self.path / f".{name}.lock"
         try:
-            with filelock.FileLock(path, timeout=timeout):
+            with storage.lock(self.path / f".{name}.lock", timeout):
                 yield
-        except filelock.Timeout:
+        except storage.LockHeldError:
             raise StudyError(
                 f"another process is writing {name} of {self.path}; wait for it or stop it"
             ) from None
-        except OSError as error:
-            if isinstance(error, StorageError):
-                raise
-            raise _storage_error("lock", path, error) from error
 
-    def _parts(self, run_id: str, kind: str | None = None) -> list[Path]:
+    @contextlib.contextmanager
+    def writing_run(self, run_id: str, files: Mapping[str, str]) -> Iterator[None]:
+        """Be the one process that writes a run, and keep builds out meanwhile.
+
+        Parameters
+        ----------
+        run_id : str
+        files : mapping of str to str
+            Digests of the built tables as this process read them (``manifest()["files"]``).
+
+        Raises
+        ------
+        StudyError
+            Another process writes the run, or the study was built anew in between.
+        """
+        with contextlib.ExitStack() as held:
+            with self.lock("build"):
+                if self.manifest()["files"] != files:
+                    raise StudyError(f"{self.path} was built anew just now; run the command again")
+                try:
+                    held.enter_context(storage.lock(self.path / f".run-{run_id}.lock", 1.0))
+                except storage.LockHeldError:
+                    raise StudyError(
+                        f"another process is writing run {run_id} of {self.path}; wait for it or "
+                        "stop it (its answers are kept)"
+                    ) from None
+            yield
+
+    def is_written(self, run_id: str) -> bool:
+        """Return whether a process is writing a run right now, as far as can be told."""
+        path = self.path / f".run-{run_id}.lock"
+        try:
+            if not path.exists():
+                return False
+            if storage.is_remote(self.path):
+                return True  # a lease is there; whether its holder lives takes long to tell
+            with storage.lock(path, 0.0):
+                return False
+        except storage.LockHeldError:
+            return True
+        except OSError:
+            return False
+
+    def _folder(self, run_id: str, *, attempts: bool = False) -> Path:
+        return self.path / "attempts" / f"run={run_id}" if attempts else self.run_folder(run_id)
+
+    def parts(self, run_id: str, kind: str | None = None, *, attempts: bool = False) -> list[Path]:
+        """Return the parts of a run, without those that a merged part replaces."""
         pattern = f"kind={kind}" if kind else "kind=*"
-        return sorted(self.run_folder(run_id).glob(f"{pattern}/part-*.parquet"))
+        folder = self._folder(run_id, attempts=attempts)
+        with storage.reaching("list", folder):
+            found = sorted(folder.glob(f"{pattern}/part-*.parquet"), key=str)
+        replaced = {old for part in found for old in self._replaced_by(part)}
+        return [part for part in found if part not in replaced]
 
-    def _read_part(self, run_id: str, part: Path) -> pa.Table:
-        """Read a part and check that it belongs where it lies and says what it may say."""
-        table = read_parquet(part, schema.PREDICTIONS)
-        found = set(table["run_id"].to_pylist()) - {run_id}
+    @staticmethod
+    def _replaced_by(part: Path) -> list[Path]:
+        if not part.name.endswith("-merged.parquet"):
+            return []
+        try:
+            metadata = pq.read_schema(pa.BufferReader(storage.read_bytes(part))).metadata or {}
+            return [part.with_name(name) for name in json.loads(metadata.get(_REPLACES, b"[]"))]
+        except (OSError, ValueError):
+            return []
+
+    def read_part(self, run_id: str, part: Path, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read a part and check that it belongs where it lies and says what it may say.
+
+        Raises
+        ------
+        DamagedFileError
+            It is no whole Parquet file.
+        StudyError
+            It holds what it must not, or is gone.
+        """
+        wanted = list(dict.fromkeys([*(columns or schema.PREDICTIONS.names), "run_id", "status"]))
+        table = read_parquet(part, schema.PREDICTIONS, wanted)
+        found = set(pc.unique(table["run_id"]).to_pylist()) - {run_id}
         if found:
             raise StudyError(
                 f"{part} holds run {sorted(map(str, found))[0]}, not {run_id}; move it where it "
                 "belongs or delete it"
             )
-        unknown = set(table["status"].to_pylist()) - STATUSES
+        unknown = set(pc.unique(table["status"]).to_pylist()) - STATUSES
         if unknown:
             raise StudyError(
                 f"{part} has the unknown status {sorted(map(str, unknown))[0]!r}; delete the file "
                 "and run predict again"
             )
-        if part.parent.name != "kind=modal":
-            for status, probs in zip(
-                table["status"].to_pylist(), table["probs"].to_pylist(), strict=True
-            ):
-                given = probs is not None and len(probs) > 1
-                if (status in ("ok", "recovered")) != given:
-                    raise StudyError(
-                        f"{part} has a row with status {status} "
-                        f"{'and' if given else 'but no'} distribution; delete the file and run "
-                        "predict again"
-                    )
-        return table
+        if "probs" in table.column_names and part.parent.name != "kind=modal":
+            given = pc.greater(pc.fill_null(pc.list_value_length(table["probs"]), 0), 1)
+            usable = pc.is_in(table["status"], value_set=pa.array(["ok", "recovered"]))
+            wrong = pc.not_equal(given, usable)
+            if pc.any(wrong).as_py():
+                row = table.filter(wrong).slice(0, 1).to_pylist()[0]
+                has = row["status"] not in ("ok", "recovered")
+                raise StudyError(
+                    f"{part} has a row with status {row['status']} "
+                    f"{'and' if has else 'but no'} distribution; delete the file and run "
+                    "predict again"
+                )
+        table = table.select(list(columns) if columns is not None else schema.PREDICTIONS.names)
+        return table.replace_schema_metadata(schema.PREDICTIONS.metadata)
 
-    def predictions(self, run_id: str, kind: str | None = None) -> pa.Table:
-        """Return a run's predictions, one row a prompt and repeat: the last attempt."""
-        tables = [self._read_part(run_id, part) for part in self._parts(run_id, kind)]
+    def predictions(
+        self, run_id: str, kind: str | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Return a run's predictions, one row a prompt and repeat, in the order of their ids.
+
+        Parameters
+        ----------
+        run_id : str
+        kind : {"dated", "undated", "modal"}, optional
+        columns : sequence of str, optional
+            Only these columns.
+        """
+        names = schema.PREDICTIONS.names if columns is None else list(columns)
+        needed = list(dict.fromkeys([*names, *_KEYS, "status", "attempt"]))
+        for attempt in range(5):
+            parts = self.parts(run_id, kind)
+            try:
+                tables = [self.read_part(run_id, part, needed) for part in parts]
+                break
+            except StudyError:
+                # A running predict may have merged a part away since it was listed.
+                if attempt == 4 or all(part.exists() for part in parts):
+                    raise
         if not tables:
-            return schema.PREDICTIONS.empty_table()
-        table = pa.concat_tables(tables)
-        rows = zip(
-            *(table[c].to_pylist() for c in ("prompt_id", "repeat", "status", "attempt")),
-            strict=True,
-        )
-        best: dict[tuple[str, int], tuple[tuple[bool, int], int]] = {}
-        for index, (prompt, repeat, status, attempt) in enumerate(rows):
-            rank = (status != "error", attempt)
-            key = (prompt, repeat)
-            if key not in best or rank > best[key][0]:
-                best[key] = (rank, index)
-        order = [index for _, (_, index) in sorted(best.items())]
-        return table.take(pa.array(order, pa.int64()))
+            return schema.selected(schema.PREDICTIONS, names).empty_table()
+        return _unique(pa.concat_tables(tables)).select(names)
 
-    def drop_errors(self, run_id: str, kinds: Sequence[str]) -> dict[tuple[str, int], int]:
-        """Remove rows without an answer, so that they can be asked again.
+    def recover(self, run_id: str) -> list[str]:
+        """Tidy up what a process that was killed left of a run; the caller holds its lock.
+
+        Half-written files are removed, and so are parts whose merged part is there. A part that
+        cannot be read is renamed to ``….unreadable``, so that its prompts are asked again.
 
         Returns
         -------
-        dict
-            Attempts so far of each removed (prompt_id, repeat).
+        list of str
+            A sentence about each part that was set aside.
         """
-        attempts: dict[tuple[str, int], int] = {}
-        for part in [part for kind in kinds for part in self._parts(run_id, kind)]:
-            table = self._read_part(run_id, part)
-            failed = [status == "error" for status in table["status"].to_pylist()]
-            if not any(failed):
+        messages: list[str] = []
+        self._remove_strays()
+        for attempts in (False, True):
+            folder = self._folder(run_id, attempts=attempts)
+            with storage.reaching("list", folder):
+                for path in folder.glob("kind=*/.*.tmp"):
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+                found = sorted(folder.glob("kind=*/part-*.parquet"), key=str)
+            live = set(self.parts(run_id, attempts=attempts))
+            for part in found:
+                if part not in live:
+                    self._unlink(part)
+                    continue
+                try:
+                    self.read_part(run_id, part)
+                except DamagedFileError as error:
+                    aside = part.with_name(f"{part.name}.unreadable")
+                    try:
+                        part.rename(aside)
+                    except Exception as problem:
+                        raise storage_error("rename", part, problem) from problem
+                    cause = str(error).partition("(")[2].rpartition(")")[0]
+                    messages.append(
+                        f"{part} could not be read ({cause}); it is now {aside.name}, "
+                        "and its prompts are asked again"
+                    )
+        return messages
+
+    def set_errors_aside(
+        self, run_id: str, kinds: Sequence[str], prompt_ids: pa.Array, repeats: int
+    ) -> None:
+        """Move rows without an answer to ``attempts/``, so that they can be asked again.
+
+        They are whole in their new place before they go from the old one: an attempt is never
+        forgotten, and ``predictions/`` has a prompt and repeat once at any time.
+        """
+        for part in [part for kind in kinds for part in self.parts(run_id, kind)]:
+            keys = self.read_part(run_id, part, ["prompt_id", "repeat", "status"])
+            asked = pc.and_(
+                pc.equal(keys["status"], "error"),
+                pc.and_(
+                    pc.is_in(keys["prompt_id"], value_set=prompt_ids),
+                    pc.less(keys["repeat"], repeats),
+                ),
+            )
+            if not pc.any(asked).as_py():
                 continue
-            for row in table.filter(pa.array(failed)).to_pylist():
-                key = (row["prompt_id"], row["repeat"])
-                attempts[key] = max(attempts.get(key, 0), row["attempt"])
-            kept = table.filter(pa.array([not f for f in failed]))
+            table = self.read_part(run_id, part)
+            kind = part.parent.name.removeprefix("kind=")
+            self.add_part(run_id, kind, table.filter(asked), attempts=True)
+            kept = table.filter(pc.invert(asked))
             if len(kept):
-                write_parquet(part, kept)
+                write_atomic(part, _part_bytes(kept))
             else:
-                part.unlink()
-        return attempts
+                self._unlink(part)
 
-    def remove_temporaries(self, run_id: str) -> None:
-        """Remove what a killed process left half-written; the caller holds the run's lock."""
-        for path in self.run_folder(run_id).glob("kind=*/.*.tmp"):
-            with contextlib.suppress(OSError):
-                path.unlink()
+    def attempts(self, run_id: str, kinds: Sequence[str]) -> pa.Table:
+        """Return prompt_id, repeat and attempt of the attempts that were asked again."""
+        columns = ["prompt_id", "repeat", "attempt"]
+        tables = [
+            self.read_part(run_id, part, columns)
+            for kind in kinds
+            for part in self.parts(run_id, kind, attempts=True)
+        ]
+        empty = schema.selected(schema.PREDICTIONS, columns).empty_table()
+        return pa.concat_tables([empty, *tables])
 
-    def add_part(self, run_id: str, kind: str, rows: list[dict[str, Any]]) -> Path:
+    def totals(self, run_id: str) -> RunTotals:
+        """Return what a run has cost so far, over all attempts."""
+        counts = [0, 0, 0]
+        columns = [*_KEYS, "attempt", "prompt_tokens", "completion_tokens"]
+        known: set[tuple[Any, ...]] = set()
+        for attempts in (True, False):
+            for part in self.parts(run_id, attempts=attempts):
+                table = self.read_part(run_id, part, columns)
+                # An attempt is in both places if a process died while it was moved.
+                keys = list(zip(*(table[c].to_pylist() for c in columns[:3]), strict=True))
+                if attempts:
+                    new = [key not in known for key in keys]
+                    known.update(keys)
+                else:
+                    new = [key not in known for key in keys] if known else [True] * len(keys)
+                table = table.filter(pa.array(new, pa.bool_()))
+                counts[0] += len(table)
+                for index, column in enumerate(columns[3:], start=1):
+                    counts[index] += pc.sum(table[column].cast(pa.int64())).as_py() or 0
+        return RunTotals(*counts)
+
+    def add_part(self, run_id: str, kind: str, table: pa.Table, *, attempts: bool = False) -> Path:
         """Write a part of a run's predictions under a name no other part has."""
         name = f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
-        path = self.run_folder(run_id) / f"kind={kind}" / name
-        write_parquet(path, pa.Table.from_pylist(rows, schema=schema.PREDICTIONS))
+        path = self._folder(run_id, attempts=attempts) / f"kind={kind}" / name
+        write_atomic(path, _part_bytes(schema.conform(table, schema.PREDICTIONS)))
         return path
+
+    def merge_parts(self, run_id: str, parts: Sequence[Path]) -> tuple[Path, int]:
+        """Make one part of several of one kind; the caller holds the run's lock.
+
+        The new part names those it replaces. Readers pass over them from then on, and whoever
+        writes the run next removes those that a killed process left.
+
+        Returns
+        -------
+        part : Path
+        n_rows : int
+        """
+        table = pa.concat_tables([self.read_part(run_id, part) for part in parts])
+        if parts[0].parent.parent.parent.name == "predictions":
+            table = _unique(table)
+        names = json.dumps([part.name for part in parts]).encode()
+        table = table.replace_schema_metadata({**schema.PREDICTIONS.metadata, _REPLACES: names})
+        name = f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}-merged.parquet"
+        path = parts[0].with_name(name)
+        write_atomic(path, _part_bytes(table))
+        for part in parts:
+            self._unlink(part)
+        return path, len(table)
+
+    def compact(self, run_id: str) -> tuple[int, int]:
+        """Merge the parts of a run into few large ones; the caller holds the run's lock.
+
+        Returns
+        -------
+        before, after : int
+            Number of parts.
+        """
+        before = after = 0
+        for attempts in (False, True):
+            folders: dict[Path, list[Path]] = {}
+            for part in self.parts(run_id, attempts=attempts):
+                folders.setdefault(part.parent, []).append(part)
+            for parts in folders.values():
+                before += len(parts)
+                for group in self._groups(run_id, parts):
+                    after += 1
+                    if len(group) > 1:
+                        self.merge_parts(run_id, group)
+        return before, after
+
+    def _groups(self, run_id: str, parts: Sequence[Path]) -> Iterator[list[Path]]:
+        group: list[Path] = []
+        rows = size = 0
+        for part in parts:
+            n_rows = len(self.read_part(run_id, part, ["repeat"]))
+            n_bytes = part.stat().st_size
+            if group and (rows + n_rows > _MERGED_ROWS or size + n_bytes > _MERGED_BYTES):
+                yield group
+                group, rows, size = [], 0, 0
+            group.append(part)
+            rows, size = rows + n_rows, size + n_bytes
+        if group:
+            yield group
+
+    def remove_run(self, run_id: str) -> int:
+        """Remove a run and its predictions; the caller holds the run's lock.
+
+        Its row in ``runs.parquet`` goes last, so that a removal that was cut short can be
+        repeated.
+
+        Returns
+        -------
+        int
+            Number of files removed.
+        """
+        removed = 0
+        for folder in (
+            self.run_folder(run_id),
+            self._folder(run_id, attempts=True),
+            self.score_path(run_id).parent,
+        ):
+            with storage.reaching("remove", folder):
+                files = [path for path in folder.rglob("*") if path.is_file()]
+            for path in files:
+                self._unlink(path)
+                removed += 1
+            if not storage.is_remote(folder):
+                for inner in sorted((p for p in folder.rglob("*") if p.is_dir()), reverse=True):
+                    inner.rmdir()
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+        with self._edited_manifest() as manifest:
+            manifest.get("runs", {}).pop(run_id, None)
+        with self.lock("runs"):
+            rows = [row for row in self.runs().to_pylist() if row["run_id"] != run_id]
+            table = pa.Table.from_pylist(rows, schema=schema.RUNS)
+            write_parquet(self.path / "runs.parquet", table)
+        return removed
+
+    @staticmethod
+    def _unlink(path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except FileNotFoundError:
+            pass
+        except Exception as error:
+            raise storage_error("remove", path, error) from error
+
+    def _remove_strays(self) -> None:
+        """Remove temporary files of processes that are no more."""
+        if storage.is_remote(self.path):
+            return
+        for path in self.path.rglob(".*.tmp"):
+            if storage.is_stray(path):
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
     # -- scores, tables, report ----------------------------------------------------------------
 
@@ -482,7 +807,7 @@ class Study:
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:
-                raise _storage_error("write", path, error) from error
+                raise storage_error("write", path, error) from error
             for relative, content in files.items():
                 self.write(relative, content)
             self._keep_scores(run_ids)
@@ -508,3 +833,28 @@ class Study:
         else:
             write_atomic(path, content)
         return path
+
+
+def _unique(table: pa.Table) -> pa.Table:
+    """Return one row a prompt and repeat, sorted: an answer before an error, the last attempt."""
+    ranked = table.append_column("_failed", pc.equal(table["status"], "error"))
+    order = pc.sort_indices(
+        ranked,
+        [
+            ("prompt_id", "ascending"),
+            ("repeat", "ascending"),
+            ("_failed", "ascending"),
+            ("attempt", "descending"),
+        ],
+    )
+    table = table.take(order)
+    if len(table) < 2:
+        return table
+    prompts, repeats = table["prompt_id"].combine_chunks(), table["repeat"].combine_chunks()
+    n = len(table)
+    same = pc.and_(
+        pc.equal(prompts.slice(1), prompts.slice(0, n - 1)),
+        pc.equal(repeats.slice(1), repeats.slice(0, n - 1)),
+    )
+    first = np.concatenate([[True], ~np.asarray(same.to_numpy(zero_copy_only=False))])
+    return table if first.all() else table.filter(pa.array(first))

@@ -10,17 +10,22 @@ __all__ = ["doctor", "warmup"]
 
 
 @click.command(short_help="What is installed, what is missing, how to get it.")
+@click.option("--base-url", metavar="URL", help="Ask this endpoint for its models, too.")
+@click.option(
+    "--api-key-env", metavar="NAME", help="Environment variable that holds the endpoint's key."
+)
 @json_option
-def doctor(as_json: bool) -> None:
-    """Show what is installed, what is missing and how to get it.
+def doctor(base_url: str | None, api_key_env: str | None, as_json: bool) -> None:
+    """Show what is installed, which engines work, what is missing and how to get it.
 
     \b
-    Example:
+    Examples:
       chronocore doctor
+      chronocore doctor --base-url http://localhost:8000/v1
     """
     from chronocore.doctor import doctor as examine
 
-    checks = examine()
+    checks = examine(base_url, api_key_env)
     marks = {True: "ok     ", False: "missing"}
     lines = [
         f"{marks[check.present]}  {check.name:<18} {check.detail}"

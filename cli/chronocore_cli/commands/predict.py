@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronocore_cli.shared import STUDY, emit, json_option, plain
+from chronocore_cli.shared import STUDY, emit, json_option, plain, say
 
 if TYPE_CHECKING:
+    from chronocore.plan import Plan
     from chronocore.predict import PredictResult
+    from chronocore.runs import RunStatus
 
 __all__ = ["predict"]
+
+_ALL = "*"
+
+#: Arguments of vLLM that have an option of their own.
+_NAMED_ARGUMENTS = (
+    "tensor_parallel_size",
+    "data_parallel_size",
+    "dtype",
+    "quantization",
+    "max_model_len",
+    "gpu_memory_utilization",
+)
 
 
 def _engine_arguments(pairs: tuple[str, ...]) -> dict[str, object]:
@@ -38,102 +53,280 @@ def _kinds(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]
     return kinds
 
 
+def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Apply decorators so that the first is listed first in the help."""
+
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+_ASKING = _options(
+    click.option(
+        "--model",
+        metavar="SPEC",
+        help="vllm:MODEL, openai:MODEL, reference:uniform|persistence|pooled or file:PARQUET.",
+    ),
+    click.option("--name", metavar="LABEL", help="Name of the run in tables."),
+    click.option(
+        "--kinds",
+        default="dated,undated",
+        show_default=True,
+        callback=_kinds,
+        help="Kinds of prompt: dated, undated, modal.",
+    ),
+    click.option(
+        "--instruction",
+        default="default",
+        show_default=True,
+        type=click.Choice(["default", "national", "hundred-adults", "hundred_adults"]),
+        help="Wording of the task.",
+        callback=lambda _, __, value: value.replace("-", "_"),
+    ),
+    click.option(
+        "--elicitation",
+        default="verbalized",
+        show_default=True,
+        type=click.Choice(["verbalized", "sampled", "logprob"]),
+        help="Ask for the distribution, count many answers, or read the first token.",
+    ),
+    click.option(
+        "--samples",
+        default=20,
+        show_default=True,
+        type=click.IntRange(min=2),
+        help="Answers that make one distribution, for sampled.",
+    ),
+    click.option(
+        "--repeats",
+        default=1,
+        show_default=True,
+        type=click.IntRange(min=1),
+        help="Answers to each prompt.",
+    ),
+    click.option(
+        "--sample",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="Ask only about N pairs, drawn before any filter.",
+    ),
+    click.option(
+        "--by", type=click.Choice(["shift"]), help="Draw as many pairs in each shift class."
+    ),
+    click.option(
+        "--sample-seed",
+        default=0,
+        show_default=True,
+        type=click.IntRange(min=0),
+        help="Seed of that draw.",
+    ),
+)
+_SAMPLING = _options(
+    click.option(
+        "--structured", is_flag=True, help="Hold the model to the format by a JSON schema."
+    ),
+    click.option(
+        "--temperature",
+        type=click.FloatRange(min=0),
+        help="By default 0, for sampled 1; logprob has none.",
+    ),
+    click.option(
+        "--top-p", default=1.0, show_default=True, type=click.FloatRange(0, 1, min_open=True)
+    ),
+    click.option(
+        "--max-tokens", type=click.IntRange(min=1), help="By default 120, for sampled 32."
+    ),
+    click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0)),
+)
+_ENGINES = _options(
+    click.option("--revision", metavar="REV", help="Revision of a model on a hub."),
+    click.option(
+        "--concurrency",
+        "max_in_flight",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="Most requests handed over and not yet answered.",
+    ),
+    click.option(
+        "--tensor-parallel-size", metavar="N", type=click.IntRange(min=1), help="For vLLM."
+    ),
+    click.option("--data-parallel-size", metavar="N", type=click.IntRange(min=1), help="For vLLM."),
+    click.option("--dtype", metavar="TYPE", help="Number type of the weights, for vLLM."),
+    click.option("--quantization", metavar="METHOD", help="For vLLM."),
+    click.option(
+        "--max-model-len", metavar="N", type=click.IntRange(min=1), help="Context, for vLLM."
+    ),
+    click.option(
+        "--gpu-memory-utilization",
+        metavar="SHARE",
+        type=click.FloatRange(0, 1, min_open=True),
+        help="Of a device's memory, for vLLM.",
+    ),
+    click.option("--base-url", metavar="URL", help="Address of an OpenAI-compatible endpoint."),
+    click.option(
+        "--api-key-env",
+        metavar="NAME",
+        help="Environment variable that holds the endpoint's key.",
+    ),
+    click.option(
+        "--timeout",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0, min_open=True),
+        help="What an endpoint has for one request.",
+    ),
+    click.option(
+        "--retries",
+        metavar="N",
+        type=click.IntRange(min=0),
+        help="How often a request that failed on the way is sent again.",
+    ),
+    click.option(
+        "--requests-per-minute",
+        metavar="N",
+        type=click.FloatRange(min=0, min_open=True),
+        help="Limit of an endpoint.",
+    ),
+    click.option(
+        "--tokens-per-minute",
+        metavar="N",
+        type=click.FloatRange(min=0, min_open=True),
+        help="Limit of an endpoint.",
+    ),
+    click.option(
+        "--omit",
+        multiple=True,
+        type=click.Choice(["temperature", "top_p", "max_tokens", "seed"]),
+        help="Setting not sent to an endpoint, which uses its own.",
+    ),
+    click.option(
+        "--engine-arg",
+        "engine_args",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Any other argument of the engine; may be given several times.",
+    ),
+)
+_INSTEAD = _options(
+    click.option("--dry-run", is_flag=True, help="Count and estimate; ask nothing."),
+    click.option(
+        "--price-in",
+        metavar="PRICE",
+        type=click.FloatRange(min=0),
+        help="Of a million prompt tokens, for --dry-run.",
+    ),
+    click.option(
+        "--price-out",
+        metavar="PRICE",
+        type=click.FloatRange(min=0),
+        help="Of a million completion tokens, for --dry-run.",
+    ),
+    click.option("--status", "show_status", is_flag=True, help="Say how far every run is."),
+    click.option(
+        "--compact",
+        "compacted",
+        metavar="[RUN]",
+        is_flag=False,
+        flag_value=_ALL,
+        help="Merge the files of a run, or of all runs.",
+    ),
+    click.option("--remove", "removed", metavar="RUN", help="Remove a run and its predictions."),
+)
+
+
 @click.command()
 @click.argument("study", type=STUDY)
-@click.option(
-    "--model",
-    required=True,
-    metavar="SPEC",
-    help="vllm:MODEL, reference:uniform|persistence|pooled or file:PARQUET.",
-)
-@click.option("--name", metavar="LABEL", help="Name of the run in tables.")
-@click.option(
-    "--kinds",
-    default="dated,undated",
-    show_default=True,
-    callback=_kinds,
-    help="Kinds of prompt: dated, undated, modal.",
-)
-@click.option(
-    "--instruction",
-    default="default",
-    show_default=True,
-    type=click.Choice(["default", "national", "hundred-adults", "hundred_adults"]),
-    help="Wording of the task.",
-    callback=lambda _, __, value: value.replace("-", "_"),
-)
-@click.option(
-    "--repeats",
-    default=1,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Answers to each prompt.",
-)
-@click.option("--structured", is_flag=True, help="Hold the model to the format by a JSON schema.")
-@click.option("--temperature", default=0.0, show_default=True, type=click.FloatRange(min=0))
-@click.option("--top-p", default=1.0, show_default=True, type=click.FloatRange(0, 1, min_open=True))
-@click.option("--max-tokens", default=120, show_default=True, type=click.IntRange(min=1))
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
-@click.option("--revision", metavar="REV", help="Revision of a model on a hub.")
-@click.option(
-    "--engine-arg",
-    "engine_args",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Passed through to vLLM; may be given several times.",
-)
+@_ASKING
+@_SAMPLING
+@_ENGINES
+@_INSTEAD
 @json_option
 def predict(
     study: Path,
-    model: str,
+    model: str | None,
     name: str | None,
-    kinds: tuple[str, ...],
-    instruction: str,
-    repeats: int,
-    structured: bool,
-    temperature: float,
-    top_p: float,
-    max_tokens: int,
-    seed: int,
-    revision: str | None,
     engine_args: tuple[str, ...],
+    timeout: float | None,
+    retries: int | None,
+    dry_run: bool,
+    price_in: float | None,
+    price_out: float | None,
+    show_status: bool,
+    compacted: str | None,
+    removed: str | None,
     as_json: bool,
+    **settings: Any,
 ) -> None:
     """Let a model answer the prompts.
 
-    Answers are written as they come; the same command goes on where it stopped.
+    Answers are written as they come; the same command goes on where it stopped. Ctrl-C finishes
+    what is in flight, twice stops at once.
 
     \b
     Examples:
       chronocore predict my-study --model reference:pooled
       chronocore predict my-study --model vllm:meta-llama/Llama-3.3-70B-Instruct
+      chronocore predict my-study --model openai:gpt-4o --dry-run --price-in 2.5 --price-out 10
       chronocore predict my-study --model file:mine.parquet --name "my model"
+      chronocore predict my-study --status
     """
     import chronocore as cc
+
+    instead = [
+        flag
+        for flag, given in (
+            ("--status", show_status), ("--compact", compacted), ("--remove", removed),
+        ) if given
+    ]  # fmt: skip
+    if len(instead) > 1 or (instead and model is not None):
+        extra = "--model" if len(instead) == 1 else instead[1]
+        raise click.UsageError(f"{instead[0]} and {extra} do not go together")
+    if show_status:
+        _report_status(study, cc.status(study), as_json)
+        return
+    if compacted is not None:
+        counts = cc.compact(study, None if compacted == _ALL else compacted)
+        emit(
+            as_json,
+            {label: {"before": n[0], "after": n[1]} for label, n in counts.items()},
+            [f"{label}: {before} files, now {after}" for label, (before, after) in counts.items()],
+        )
+        return
+    if removed is not None:
+        n_files = cc.remove_run(study, removed)
+        emit(
+            as_json, {"removed": removed, "files": n_files}, [f"removed {removed}: {n_files} files"]
+        )
+        return
+    if model is None:
+        raise click.UsageError("Missing option '--model'.")
+    if (price_in is not None or price_out is not None) and not dry_run:
+        raise click.UsageError("prices are for --dry-run")
+    settings |= {k: v for k, v in (("timeout", timeout), ("retries", retries)) if v is not None}
+    named = {name: settings.pop(name) for name in _NAMED_ARGUMENTS}
+    given = {name: value for name, value in named.items() if value is not None}
+    settings["engine_args"] = given | _engine_arguments(engine_args)
+    if dry_run:
+        _report_plan(
+            cc.plan(study, model, price_in=price_in, price_out=price_out, **settings), as_json
+        )
+        return
     from chronocore_cli.progress import predict_progress
 
-    arguments = _engine_arguments(engine_args)
-    with predict_progress() as show:
-        result = cc.predict(
-            study,
-            model,
-            name=name,
-            kinds=kinds,
-            instruction=instruction,
-            repeats=repeats,
-            structured=structured,
-            temperature=temperature,
-            top_p=top_p,
-            max_tokens=max_tokens,
-            seed=seed,
-            revision=revision,
-            engine_args=arguments,
-            progress=show,
-        )
-    _report_predictions(study, result, as_json)
+    try:
+        with predict_progress() as show:
+            result = cc.predict(study, model, name=name, progress=show, **settings)
+    except cc.StoppedError as stopped:
+        raise click.ClickException(str(stopped)) from stopped
+    _report_predictions(study, result, as_json, asked=not model.startswith(("file:", "reference:")))
 
 
-def _report_predictions(study: Path, result: PredictResult, as_json: bool) -> None:
+def _report_predictions(study: Path, result: PredictResult, as_json: bool, *, asked: bool) -> None:
+    """Print what came of it; what was `asked` of a model must have an answer."""
+    for notice in result.notices:
+        say(notice)
     errors = result.statuses.get("error", 0)
     counts = ", ".join(f"{count} {status}" for status, count in result.statuses.items()) or "none"
     lines = [
@@ -142,6 +335,10 @@ def _report_predictions(study: Path, result: PredictResult, as_json: bool) -> No
         f"answers: {counts}",
         *(f"  {count:>5}  {reason}" for reason, count in result.reasons.items()),
     ]
+    if result.prompt_tokens or result.completion_tokens:
+        lines.append(
+            f"tokens so far: {result.prompt_tokens} of prompts, {result.completion_tokens} written"
+        )
     if result.missing:
         lines.append(
             f"without an answer: {result.missing} prompts (a pair is scored only with its older, "
@@ -155,7 +352,49 @@ def _report_predictions(study: Path, result: PredictResult, as_json: bool) -> No
     elif not errors:
         lines.append(f"next: chronocore score {study}")
     emit(as_json, plain(result), lines)
+    errors += result.missing if asked else 0
     if errors:
         raise click.ClickException(
             f"{errors} prompts got no answer; run the same command again to ask only these"
         )
+
+
+def _report_status(study: Path, runs: list[RunStatus], as_json: bool) -> None:
+    lines: list[str] = []
+    for run in runs:
+        done = ", ".join(f"{n}/{run.total[kind]} {kind}" for kind, n in run.done.items())
+        counts = ", ".join(f"{n} {status}" for status, n in run.statuses.items())
+        tokens = f"{run.prompt_tokens} + {run.completion_tokens} tokens in {run.attempts} attempts"
+        lines += [
+            f"{run.label} (run {run.run_id}){', being written now' if run.writing else ''}",
+            f"  answers: {done or 'none'}" + (f" ({counts})" if counts else ""),
+            f"  {tokens}; last answer {run.last_write or 'never'}; "
+            f"{run.parts} files, {run.size / 2**20:.1f} MiB",
+        ]
+    emit(as_json, {"runs": plain(runs)}, lines or [f"{study} has no runs yet"])
+
+
+def _report_plan(plan: Plan, as_json: bool) -> None:
+    kinds = ", ".join(f"{n} {kind}" for kind, n in plan.prompts.items()) or "none"
+    lines = [
+        f"{plan.model}: {plan.total} answers wanted, {plan.already_done} there, "
+        f"{plan.pending} to ask",
+        f"prompts: {kinds}",
+        f"prompt tokens: {plan.prompt_tokens} ({plan.counted_by})",
+        f"completion tokens: {plan.completion_tokens} ({plan.completion_from})",
+        "time: "
+        + (f"about {_duration(plan.seconds)} ({plan.seconds_from})"
+           if plan.seconds is not None else plan.seconds_from),
+        "cost: " + ("give --price-in and --price-out" if plan.cost is None else f"{plan.cost:.2f}"),
+    ]  # fmt: skip
+    for sample in plan.samples:
+        lines += ["", f"--- {sample['kind']} ---", f"[system] {sample['system']}", sample["user"]]
+    for note in plan.notes:
+        say(note)
+    emit(as_json, plain(plan), lines)
+
+
+def _duration(seconds: float) -> str:
+    from chronocore_cli.progress import duration
+
+    return duration(seconds)

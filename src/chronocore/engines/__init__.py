@@ -3,29 +3,224 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from chronocore.engines.base import Answer, Engine, Option, Request, RunSettings
+import pyarrow as pa
+
+from chronocore.engines.base import (
+    ELICITATIONS,
+    Answer,
+    Engine,
+    Option,
+    Request,
+    RunSettings,
+    Sample,
+)
 from chronocore.engines.file import FileEngine
 from chronocore.engines.reference import REFERENCES, ReferenceEngine
 from chronocore.errors import ConfigurationError
 
 __all__ = [
+    "ELICITATIONS",
     "REFERENCES",
     "Answer",
     "Engine",
+    "EngineOptions",
     "FileEngine",
     "ModelSpec",
     "Option",
     "ReferenceEngine",
     "Request",
     "RunSettings",
+    "Sample",
+    "open_engine",
     "parse_model_spec",
 ]
 
 ModelSpec = tuple[str, str]
 
-_ENGINES = ("vllm", "reference", "file")
+_ENGINES = ("vllm", "openai", "reference", "file")
+
+#: Temperature and longest answer where none is asked for. The published ones are verbalized's;
+#: one option needs few tokens, and at temperature 0 all samples would be the same.
+_DEFAULTS: dict[str, tuple[float | None, int]] = {
+    "verbalized": (0.0, 120),
+    "sampled": (1.0, 32),
+    "logprob": (None, 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How an engine is asked; what an engine does not know it must not be given.
+
+    Attributes
+    ----------
+    instruction, elicitation : str
+        Which prompts it will answer.
+    samples : int
+        Answers that make one distribution, for ``sampled``.
+    structured : bool
+        Hold the model to the format by a JSON schema.
+    temperature : float, optional
+        By default 0, for ``sampled`` 1; ``logprob`` has none.
+    top_p : float
+    max_tokens : int, optional
+        By default 120, for ``sampled`` 32.
+    seed : int
+    revision : str, optional
+        Revision of a model on a hub.
+    omit : sequence of {"temperature", "top_p", "max_tokens", "seed"}
+        Settings not sent to an endpoint, which then uses its own; they are recorded as null.
+    base_url : str, optional
+        Address of an endpoint.
+    api_key_env : str, optional
+        Name of the environment variable that holds the endpoint's key.
+    max_in_flight : int, optional
+        Most requests handed over and not yet answered.
+    requests_per_minute, tokens_per_minute : float, optional
+        Limits of an endpoint.
+    timeout : float
+        Seconds an endpoint has for one request.
+    retries : int
+        How often a request that failed on the way is sent again.
+    engine_args : mapping
+        The engine's own arguments.
+    """
+
+    instruction: str = "default"
+    elicitation: str = "verbalized"
+    samples: int = 20
+    structured: bool = False
+    temperature: float | None = None
+    top_p: float = 1.0
+    max_tokens: int | None = None
+    seed: int = 0
+    revision: str | None = None
+    omit: Sequence[str] = ()
+    base_url: str | None = None
+    api_key_env: str | None = None
+    max_in_flight: int | None = None
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    timeout: float = 120.0
+    retries: int = 6
+    engine_args: Mapping[str, object] = field(default_factory=dict)
+
+
+#: Options that mean something for endpoints only.
+_ENDPOINT_OPTIONS = (
+    "omit",
+    "base_url",
+    "api_key_env",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "timeout",
+    "retries",
+)
+
+
+def open_engine(spec: str, options: EngineOptions, gold: Callable[[], pa.Table]) -> Engine:
+    """Return the engine of a model specification; nothing is loaded or asked yet.
+
+    Parameters
+    ----------
+    spec : str
+        As for :func:`parse_model_spec`.
+    options : EngineOptions
+    gold : callable
+        Returns the gold distributions; called for references only.
+
+    Raises
+    ------
+    ConfigurationError
+        The specification or an option cannot be understood, or the options contradict each
+        other.
+    MissingDependencyError
+        The engine is not installed.
+    """
+    kind, model = parse_model_spec(spec)
+    if options.elicitation not in ELICITATIONS:
+        near = difflib.get_close_matches(str(options.elicitation), ELICITATIONS, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ConfigurationError(
+            f"unknown elicitation {options.elicitation!r}; {hint}known: {', '.join(ELICITATIONS)}"
+        )
+    given = [name for name in _ENDPOINT_OPTIONS if getattr(options, name) != getattr(_UNSET, name)]
+    if kind != "openai" and given:
+        raise ConfigurationError(
+            f"{', '.join(given)}: only an endpoint (openai:MODEL) takes this, not {kind}:"
+        )
+    if kind == "reference":
+        return ReferenceEngine(model, gold(), options.instruction, options.elicitation)
+    if kind == "file":
+        return FileEngine(Path(model), options.instruction, options.elicitation)
+    temperature, max_tokens = _sampling(options)
+    sampling: dict[str, Any] = {
+        "structured": options.structured,
+        "temperature": temperature,
+        "top_p": None if options.elicitation == "logprob" else options.top_p,
+        "max_tokens": max_tokens,
+        "seed": None if options.elicitation == "logprob" else options.seed,
+        "instruction": options.instruction,
+        "elicitation": options.elicitation,
+        "samples": options.samples,
+        "max_in_flight": options.max_in_flight,
+        "engine_args": options.engine_args,
+    }
+    if kind == "openai":
+        from chronocore.engines.openai import OpenAIEngine
+
+        if options.revision is not None:
+            raise ConfigurationError(
+                "an endpoint does not take a revision; name the dated version of the model"
+            )
+        return OpenAIEngine(
+            model,
+            omit=options.omit,
+            base_url=options.base_url,
+            api_key_env=options.api_key_env,
+            requests_per_minute=options.requests_per_minute,
+            tokens_per_minute=options.tokens_per_minute,
+            timeout=options.timeout,
+            retries=options.retries,
+            **sampling,
+        )
+    from chronocore.engines.vllm import VllmEngine
+
+    return VllmEngine(model, revision=options.revision, **sampling)
+
+
+def _sampling(options: EngineOptions) -> tuple[float | None, int]:
+    """Return temperature and longest answer, or say what cannot go together."""
+    default_temperature, default_tokens = _DEFAULTS[options.elicitation]
+    temperature = options.temperature if options.temperature is not None else default_temperature
+    max_tokens = options.max_tokens if options.max_tokens is not None else default_tokens
+    if options.elicitation == "logprob":
+        if options.temperature is not None or options.top_p != 1.0:
+            raise ConfigurationError(
+                "logprob reads probabilities and draws nothing; leave temperature and top_p out"
+            )
+        if options.structured:
+            raise ConfigurationError(
+                "logprob reads the first token as the model would write it; leave structured out"
+            )
+        max_tokens = 1
+    if options.elicitation == "sampled":
+        if options.samples < 2:
+            raise ConfigurationError(f"samples must be at least 2, not {options.samples}")
+        if temperature == 0 and "temperature" not in options.omit:
+            raise ConfigurationError(
+                "sampled at temperature 0 would count one answer many times; "
+                "give a temperature above 0"
+            )
+    return temperature, max_tokens
+
+
+_UNSET = EngineOptions()
 
 
 def parse_model_spec(spec: str) -> ModelSpec:
@@ -34,7 +229,8 @@ def parse_model_spec(spec: str) -> ModelSpec:
     Parameters
     ----------
     spec : str
-        ``vllm:<model or path>``, ``reference:uniform|persistence|pooled`` or ``file:<parquet>``.
+        ``vllm:<model or path>``, ``openai:<model>``, ``reference:uniform|persistence|pooled``
+        or ``file:<parquet>``.
 
     Raises
     ------
@@ -52,7 +248,7 @@ def parse_model_spec(spec: str) -> ModelSpec:
             "write a frame to Parquet first"
         )
     engine, separator, model = spec.partition(":")
-    usage = "use vllm:MODEL, reference:uniform|persistence|pooled or file:PARQUET"
+    usage = "use vllm:MODEL, openai:MODEL, reference:uniform|persistence|pooled or file:PARQUET"
     if not separator:
         raise ConfigurationError(f"model {spec!r} names no engine; {usage}")
     if engine not in _ENGINES:

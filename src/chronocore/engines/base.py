@@ -7,11 +7,29 @@ request is done (in any order), and describes itself by :class:`RunSettings`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-__all__ = ["STATUSES", "Answer", "Engine", "Option", "Request", "RunSettings"]
+__all__ = [
+    "ELICITATIONS",
+    "STATUSES",
+    "Answer",
+    "Engine",
+    "Option",
+    "Request",
+    "RunSettings",
+    "Sample",
+    "answer_schema",
+    "request_seed",
+    "version_with",
+]
+
+#: Ways to get a distribution out of a model: it is asked for the distribution; it is asked many
+#: times for one option; the probabilities of its first token are read.
+ELICITATIONS = ("verbalized", "sampled", "logprob")
 
 #: What can become of a prompt (definitions, section 4).
 STATUSES = frozenset({"ok", "recovered", "refused", "truncated", "invalid", "error"})
@@ -30,7 +48,9 @@ class Request:
     """One prompt to be answered once.
 
     ``survey``, ``variable``, ``country``, ``wave`` and ``year`` locate the prompt in the
-    benchmark; only the references and ``file:`` need them.
+    benchmark; only the references and ``file:`` need them. ``elicitation`` says what is asked
+    for: a text with the distribution, several texts with one option each, or the probabilities
+    of the first token.
     """
 
     prompt_id: str
@@ -44,16 +64,29 @@ class Request:
     country: str
     wave: int | None
     year: int | None
+    elicitation: str = "verbalized"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One of the answers to a prompt that is asked many times."""
+
+    text: str | None
+    thinking: str | None = None
+    finish_reason: str | None = None
+    refusal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What came back for one request.
 
-    Exactly one of ``text``, ``probs`` and ``error`` carries the result: ``text`` is still to
-    be parsed, ``probs`` is already a distribution over the options in their order, ``error``
-    names why no answer came (``context_length``, ``timeout``, ``endpoint``, ``engine``). ``seed``
-    is the seed of this one answer, where it differs from the run's.
+    Exactly one of ``text``, ``samples``, ``option_probs``, ``probs`` and ``error`` carries the
+    result: ``text`` and ``samples`` are still to be parsed, ``option_probs`` is the probability
+    of each option as the first token, in the order of the options and not normalised, ``probs``
+    is already a distribution over the options in their order, ``error`` names why no answer came
+    (``context_length``, ``timeout``, ``endpoint``, ``engine``). ``seed`` is the seed of this one
+    answer, where it differs from the run's.
     ``status`` and ``reason`` are set only by engines that decide them without a text (a
     reference without donors is ``invalid``, ``no_reference``).
     """
@@ -62,6 +95,8 @@ class Answer:
     repeat: int
     text: str | None = None
     thinking: str | None = None
+    samples: tuple[Sample, ...] | None = None
+    option_probs: tuple[float, ...] | None = None
     probs: tuple[float, ...] | None = None
     error: str | None = None
     status: str | None = None
@@ -96,7 +131,7 @@ class RunSettings:
 
 
 class Engine(Protocol):
-    """An inference engine: vLLM, a reference, a file of predictions.
+    """An inference engine: vLLM, an endpoint, a reference, a file of predictions.
 
     Attributes
     ----------
@@ -105,15 +140,105 @@ class Engine(Protocol):
     notes : dict of str to str
         Provenance that does not distinguish runs (device, library versions); kept in the
         run's manifest.
+    in_flight : int
+        Requests handed over and not yet answered.
     """
 
     settings: RunSettings
     notes: dict[str, str]
 
+    @property
+    def in_flight(self) -> int:
+        """Requests handed over and not yet answered; 0 for engines that answer at once."""
+        ...
+
     def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Yield one answer for each request, in any order, each as soon as it is done."""
+        ...
+
+    def drain(self, seconds: float) -> None:
+        """Ask for an end: hand over nothing more.
+
+        :meth:`answers` yields what is finished within ``seconds`` and then ends as if all were
+        done. Only sets what the engine looks at, so a signal handler or another thread may call
+        it.
+        """
         ...
 
     def close(self) -> None:
         """Free the device and end child processes; harmless when called twice."""
         ...
+
+
+def version_with(version: str, arguments: Mapping[str, object]) -> str:
+    """Return an engine's version with the arguments that can change an answer.
+
+    Examples
+    --------
+    >>> version_with("0.32.0", {"samples": 20, "dtype": "float32"})
+    '0.32.0; dtype=float32; samples=20'
+    """
+    parts = [
+        f"{name}={value if isinstance(value, str) else json.dumps(value, sort_keys=True)}"
+        for name, value in sorted(arguments.items())
+    ]
+    return "; ".join([version, *parts])
+
+
+def answer_schema(request: Request) -> dict[str, Any] | None:
+    """Return the JSON schema of a structured answer.
+
+    Parameters
+    ----------
+    request : Request
+        A modal or a sampled prompt asks for one option code, every other for a distribution.
+
+    Returns
+    -------
+    dict or None
+        For a distribution an object with exactly the codes as keys and numbers from 0 to 100
+        as values; for one option ``{"answer": <code>}``. ``None`` without options.
+
+    Examples
+    --------
+    >>> options = (Option(1, "yes"), Option(2, "no"))
+    >>> asked = Request("q", 0, "dated", "", "", options, "wvs", "E143", "8", 3, 1998)
+    >>> answer_schema(asked)["required"]
+    ['1', '2']
+    """
+    if not request.options:
+        return None
+    codes = [option.code for option in request.options]
+    properties: dict[str, Any]
+    if request.kind == "modal" or request.elicitation == "sampled":
+        properties = {"answer": {"enum": codes}}
+    else:
+        properties = {str(code): {"type": "number", "minimum": 0, "maximum": 100} for code in codes}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def request_seed(seed: int, request: Request) -> int:
+    """Return the seed of one request's random stream.
+
+    It depends on the run's seed, the prompt and the repeat only, so the order of the requests
+    and a resumed run do not matter, and no two prompts share a stream.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the run.
+    request : Request
+        The request.
+
+    Returns
+    -------
+    int
+        A number below 2**63.
+    """
+    text = f"{seed}\x1f{request.prompt_id}\x1f{request.repeat}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

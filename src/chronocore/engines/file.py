@@ -59,7 +59,10 @@ class FileEngine:
         Two rows answer one prompt, or a location is incomplete.
     """
 
-    def __init__(self, path: Path, instruction: str = "default") -> None:
+    def __init__(
+        self, path: Path, instruction: str = "default", elicitation: str = "verbalized"
+    ) -> None:
+        self._stopped = False
         try:
             content = path.read_bytes()
             table = pq.read_table(pa.BufferReader(content))
@@ -78,6 +81,7 @@ class FileEngine:
             engine="file",
             engine_version="1",
             revision="sha256:" + hashlib.sha256(content).hexdigest(),
+            elicitation=elicitation,
             instruction=instruction,
         )
         exported = (table.schema.metadata or {}).get(RUN_METADATA)
@@ -216,6 +220,8 @@ class FileEngine:
     def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Yield an answer for each request that the file has a row for."""
         for request in requests:
+            if self._stopped:
+                return
             row = self._row(request)
             if row is None:
                 continue
@@ -239,6 +245,15 @@ class FileEngine:
                 prompt_tokens=row.get("prompt_tokens"),
                 completion_tokens=row.get("completion_tokens"),
             )
+
+    @property
+    def in_flight(self) -> int:
+        """No request ever waits."""
+        return 0
+
+    def drain(self, seconds: float) -> None:
+        """End :meth:`answers` with the answer it is at."""
+        self._stopped = True
 
     def close(self) -> None:
         """Do nothing; the file is read already."""

@@ -40,18 +40,29 @@ class ReferenceEngine:
     name : {"uniform", "persistence", "pooled"}
     gold : pyarrow.Table
         Schema :data:`chronocore.schema.GOLD`.
-    instruction : str
-        Kept in the settings; a reference answers every instruction alike.
+    instruction, elicitation : str
+        Kept in the settings; a reference answers every prompt of a time point alike.
     """
 
-    def __init__(self, name: str, gold: pa.Table, instruction: str = "default") -> None:
+    def __init__(
+        self,
+        name: str,
+        gold: pa.Table,
+        instruction: str = "default",
+        elicitation: str = "verbalized",
+    ) -> None:
         if name not in REFERENCES:
             raise ConfigurationError(
                 f"there is no reference {name!r}; known references: {', '.join(REFERENCES)}"
             )
         self.settings = RunSettings(
-            model=name, engine="reference", engine_version="1", instruction=instruction
+            model=name,
+            engine="reference",
+            engine_version="1",
+            elicitation=elicitation,
+            instruction=instruction,
         )
+        self._stopped = False
         self.notes: dict[str, str] = {}
         self._points: dict[Key, list[_Point]] = {}
         for row in gold.to_pylist():
@@ -92,6 +103,8 @@ class ReferenceEngine:
     def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
         """Yield one answer a request, in their order."""
         for request in requests:
+            if self._stopped:
+                return
             probs = self._distribution(request)
             if probs is None:
                 yield Answer(
@@ -99,6 +112,15 @@ class ReferenceEngine:
                 )
             else:
                 yield Answer(request.prompt_id, request.repeat, probs=probs)
+
+    @property
+    def in_flight(self) -> int:
+        """No request ever waits."""
+        return 0
+
+    def drain(self, seconds: float) -> None:
+        """End :meth:`answers` with the answer it is at."""
+        self._stopped = True
 
     def close(self) -> None:
         """Do nothing; a reference holds no device."""

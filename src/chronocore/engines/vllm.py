@@ -7,6 +7,7 @@ run that is already finished never loads the weights.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
 import importlib
@@ -33,10 +34,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from chronocore.engines.base import Answer, Option, Request, RunSettings
+from chronocore.elicitation import MOST_OPTIONS, option_letters
+from chronocore.engines.base import (
+    Answer,
+    Request,
+    RunSettings,
+    Sample,
+    answer_schema,
+    request_seed,
+    version_with,
+)
 from chronocore.errors import ConfigurationError, EngineError, MissingDependencyError
 
-__all__ = ["VllmEngine", "answer_schema", "content_hash", "request_seed"]
+__all__ = ["VllmEngine", "content_hash"]
 
 CLOSE_SECONDS = 20.0
 """The longest :meth:`VllmEngine.close` takes before it kills what is left."""
@@ -52,6 +62,15 @@ _INSTALL = (
     "`pip uninstall -y torchvision torchaudio torchcodec`."
 )
 _OWN_ARGUMENTS = ("model", "revision", "seed")
+_TEMPLATE_ARGUMENT = "chat_template_kwargs"
+_OPEN_TAG, _CLOSE_TAG = "<think>", "</think>"
+
+#: What stands for a space or a line break before a token in the usual vocabularies.
+_TOKEN_SPACES = str.maketrans({"\u0120": " ", "\u2581": " ", "\u010a": "\n"})
+
+#: Without :attr:`SamplingParams.logprob_token_ids` (older vLLM) the likeliest tokens must do.
+_TOP_LOGPROBS = 20
+_MOST_LOGPROB_TOKENS = 128
 
 #: Engine arguments about devices, memory and scheduling; they are no part of a run's identity.
 _RESOURCE_ARGUMENTS = frozenset(
@@ -85,11 +104,16 @@ class VllmEngine:
         across batch compositions, not even at temperature 0.
     instruction, elicitation : str
         How the prompts were worded; recorded in the settings.
-    max_in_flight : int
-        Most requests handed to vLLM and not yet answered.
+    samples : int
+        Answers a prompt, for ``sampled``.
+    max_in_flight : int, optional
+        Most requests handed to vLLM and not yet answered. By default twice as many as it works
+        on at a time, so that it never waits for the next one.
     engine_args : mapping, optional
-        Passed on to vLLM's ``EngineArgs`` (``max_model_len``, ``tensor_parallel_size``, …).
-        They are kept in the notes and do not distinguish runs.
+        Passed on to vLLM's ``EngineArgs`` (``max_model_len``, ``tensor_parallel_size``, …). All
+        are kept in the notes; those that can change an answer distinguish runs.
+        ``chat_template_kwargs``, a mapping, goes to the chat template instead (for example
+        ``{"enable_thinking": false}``).
 
     Attributes
     ----------
@@ -105,17 +129,25 @@ class VllmEngine:
         *,
         revision: str | None = None,
         structured: bool = False,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
+        temperature: float | None = 0.0,
+        top_p: float | None = 1.0,
         max_tokens: int = 120,
-        seed: int = 0,
+        seed: int | None = 0,
         instruction: str = "default",
         elicitation: str = "verbalized",
-        max_in_flight: int = 256,
+        samples: int = 20,
+        max_in_flight: int | None = None,
         engine_args: Mapping[str, object] | None = None,
     ) -> None:
         _check_sampling(temperature, top_p, max_tokens, max_in_flight)
         self._engine_args = dict(engine_args or {})
+        template_kwargs = self._engine_args.get(_TEMPLATE_ARGUMENT, {})
+        if not isinstance(template_kwargs, Mapping):
+            raise ConfigurationError(
+                f'{_TEMPLATE_ARGUMENT} must be a mapping such as {{"enable_thinking": false}}, '
+                f"not {template_kwargs!r}"
+            )
+        self._template_kwargs = {str(key): value for key, value in template_kwargs.items()}
         for name in _OWN_ARGUMENTS:
             if name in self._engine_args:
                 raise ConfigurationError(f"give {name!r} to VllmEngine itself, not in engine_args")
@@ -143,23 +175,33 @@ class VllmEngine:
                 self._source_revision = snapshot.name
             name, recorded = model, self._source_revision
 
+        # The same model at another precision is another run; on more devices it is not.
+        changing = {k: v for k, v in self._engine_args.items() if k not in _RESOURCE_ARGUMENTS}
+        if elicitation == "sampled":
+            changing["samples"] = samples
         self.settings = RunSettings(
             model=name,
             engine="vllm",
-            engine_version=_version_with_arguments(version, self._engine_args),
+            engine_version=version_with(version, changing),
             revision=recorded,
             elicitation=elicitation,
             instruction=instruction,
             structured=structured,
-            temperature=float(temperature),
-            top_p=float(top_p),
+            temperature=None if temperature is None else float(temperature),
+            top_p=None if top_p is None else float(top_p),
             max_tokens=max_tokens,
             seed=seed,
             chat_template_sha256=_sha256(template),
         )
         self.notes: dict[str, str] = {}
         self._max_tokens = max_tokens
-        self._max_in_flight = max_in_flight
+        self._samples = samples if elicitation == "sampled" else 1
+        self._given_in_flight = max_in_flight
+        self._max_in_flight = max_in_flight or 1
+        self._letter_tokens: dict[int, str] = {}
+        self._opens_thinking = False
+        self._open: dict[str, Request] = {}
+        self._stop_at: float | None = None
         self._engine: Any = None
         self._stepper: _Stepper | None = None
         self._processes: list[multiprocessing.process.BaseProcess] = []
@@ -195,10 +237,10 @@ class VllmEngine:
             self._start()
         engine = self._engine
         waiting = iter(requests)
-        open_requests: dict[str, Request] = {}
+        open_requests = self._open = {}
         try:
             while True:
-                while len(open_requests) < self._max_in_flight:
+                while len(open_requests) < self._max_in_flight and self._stop_at is None:
                     request = next(waiting, None)
                     if request is None:
                         break
@@ -208,11 +250,15 @@ class VllmEngine:
                 if not open_requests:
                     return
                 finished = self._advance()
+                if finished is None:  # told to end, and the time for it is over
+                    engine.abort_request(list(open_requests))
+                    open_requests.clear()
+                    return
                 for output in finished:
                     # Aligned by id: outputs nobody asked for, or a second one, are dropped.
                     owner = open_requests.pop(output.request_id, None)
                     if owner is not None:
-                        yield _answer(owner, output, self._request_seed(owner))
+                        yield self._answer(owner, output)
                 if not finished:
                     # vLLM holds nothing more, so what is still open was lost.
                     for request_id in list(open_requests):
@@ -221,6 +267,7 @@ class VllmEngine:
             if open_requests:
                 with suppress(Exception):
                     engine.abort_request(list(open_requests))
+                open_requests.clear()
             raise
         except Exception as error:
             cause = self._cause(error)
@@ -232,6 +279,15 @@ class VllmEngine:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def in_flight(self) -> int:
+        """Requests handed to vLLM and not yet answered."""
+        return len(self._open)
+
+    def drain(self, seconds: float) -> None:
+        """Hand vLLM nothing more; what it has gets ``seconds`` to finish."""
+        self._stop_at = time.monotonic() + seconds
 
     def close(self) -> None:
         """Shut vLLM down and end its processes, within :data:`CLOSE_SECONDS`.
@@ -289,26 +345,41 @@ class VllmEngine:
         if system:
             messages.insert(0, {"role": "system", "content": system})
         text = self._tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True
+            messages, tokenize=False, add_generation_prompt=True, **self._template_kwargs
         )
         return str(text)
 
+    def count_tokens(self, request: Request) -> int:
+        """Return the number of tokens of a prompt; the engine need not run."""
+        if self._tokenizer is None:
+            with _quiet():
+                self._load_tokenizer()
+                self._fold_system = not self._takes_system()
+        return len(self._tokens(request))
+
     def _request_seed(self, request: Request) -> int | None:
-        if self.settings.temperature == 0.0:
+        if not self.settings.temperature:
             return None  # nothing is drawn
         return request_seed(self.settings.seed or 0, request)
 
     def _sampling_params(self, request: Request) -> Any:
         sampling = _import("vllm.sampling_params")
         options: dict[str, Any] = {
-            "temperature": self.settings.temperature,
-            "top_p": self.settings.top_p,
+            "n": self._samples,
+            "temperature": self.settings.temperature or 0.0,
+            "top_p": 1.0 if self.settings.top_p is None else self.settings.top_p,
             "max_tokens": self._max_tokens,
             "seed": self._request_seed(request),
             # No stop strings: one could occur inside the reasoning.
             "output_kind": sampling.RequestOutputKind.FINAL_ONLY,
         }
-        schema = answer_schema(request.kind, request.options) if self.settings.structured else None
+        if self._letter_tokens:
+            # The same tokens for every request: a batch then has rows of one length.
+            if "logprob_token_ids" in getattr(sampling.SamplingParams, "__annotations__", {}):
+                options["logprob_token_ids"] = list(self._letter_tokens)
+            else:
+                options["logprobs"] = _TOP_LOGPROBS
+        schema = answer_schema(request) if self.settings.structured else None
         if schema is not None:
             text = json.dumps(schema, separators=(",", ":"))
             if hasattr(sampling, "StructuredOutputsParams"):
@@ -317,15 +388,81 @@ class VllmEngine:
                 options["guided_decoding"] = sampling.GuidedDecodingParams(json=text)
         return sampling.SamplingParams(**options)
 
-    def _advance(self) -> list[Any]:
-        """Wait until a request is finished, or until vLLM holds none (an empty list)."""
+    def _answer(self, request: Request, output: Any) -> Answer:
+        """Return what came back for a request."""
+        prompt_tokens = len(output.prompt_token_ids or ())
+        completions = sorted(output.outputs, key=lambda one: int(one.index))
+        # A stopped or cut answer is one; anything else ("abort", "error") is a failure inside.
+        if len(completions) != self._samples or any(
+            one.finish_reason not in ("stop", "length") for one in completions
+        ):
+            return _failed(request, "engine", prompt_tokens=prompt_tokens)
+        reasons = {str(one.finish_reason) for one in completions}
+        common: dict[str, Any] = {
+            "prompt_id": request.prompt_id,
+            "repeat": request.repeat,
+            "finish_reason": reasons.pop() if len(reasons) == 1 else None,
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": sum(len(one.token_ids) for one in completions),
+            "seed": self._request_seed(request),
+        }
+        if self.settings.elicitation == "logprob":
+            return Answer(option_probs=self._option_probs(request, completions[0]), **common)
+        samples = tuple(self._sample(one) for one in completions)
+        if self.settings.elicitation == "sampled":
+            return Answer(samples=samples, **common)
+        return Answer(text=samples[0].text, thinking=samples[0].thinking, **common)
+
+    def _sample(self, completion: Any) -> Sample:
+        """Return one text, the reasoning apart where the template has opened it already.
+
+        A text that opens its reasoning itself is taken apart by the parser.
+        """
+        text, reason = str(completion.text), str(completion.finish_reason)
+        if not self._opens_thinking:
+            return Sample(text, None, reason)
+        thinking, closed, rest = text.rpartition(_CLOSE_TAG)
+        if not closed:
+            thinking, rest = text, ""
+        return Sample(rest.lstrip(), thinking.strip() or None, reason)
+
+    def _option_probs(self, request: Request, completion: Any) -> tuple[float, ...]:
+        """Sum the probabilities of the first token over the spellings of each letter."""
+        first = completion.logprobs[0]
+        masses = dict.fromkeys(option_letters(len(request.options)), 0.0)
+        for token, letter in self._letter_tokens.items():
+            if letter in masses and token in first:
+                masses[letter] += math.exp(float(first[token].logprob))
+        return tuple(masses.values())
+
+    def _find_letter_tokens(self) -> dict[int, str]:
+        """Return the tokens that are a capital letter, white space aside."""
+        letters = set(option_letters(MOST_OPTIONS))
+        found: dict[int, str] = {}
+        for token, number in self._tokenizer.get_vocab().items():
+            text = str(token).translate(_TOKEN_SPACES).strip()
+            if text in letters:
+                found[int(number)] = text
+        missing = sorted(letters - set(found.values()))
+        if missing:
+            raise ConfigurationError(
+                f"the vocabulary of {self._source!r} has no token for {', '.join(missing)}; "
+                "use the elicitation sampled or verbalized"
+            )
+        return dict(sorted(found.items())[:_MOST_LOGPROB_TOKENS])
+
+    def _advance(self) -> list[Any] | None:
+        """Wait until a request is finished.
+
+        An empty list: vLLM holds none any more. None: :meth:`drain` said until when to wait.
+        """
         stepper = self._stepper
         if stepper is None:
             raise EngineError("it was closed")
-        return stepper.run(self._alive)
+        return stepper.run(self._alive, lambda: self._stop_at)
 
     def _alive(self) -> bool:
-        return all(process.is_alive() for process in self._processes)
+        return all(p.is_alive() for p in self._processes if p.name.startswith("EngineCore"))
 
     # -- start ----------------------------------------------------------------------------
 
@@ -338,19 +475,23 @@ class VllmEngine:
                     "template than when it was named"
                 )
             self._fold_system = not self._takes_system()
+            self._look_at_first_token()
             vllm = _import("vllm")
             arguments = self._arguments()
             usage = _import("vllm.usage.usage_lib").UsageContext.LLM_CLASS
             before = set(multiprocessing.active_children())
             self._log = _new_log()
             try:
-                with _children_write_to(self._log), _children_leave_main_alone():
-                    engine = vllm.LLMEngine.from_engine_args(
-                        vllm.EngineArgs(**arguments), usage_context=usage
-                    )
-                self._processes = _cores(before)
+                with _children_are_apart(self._log), _children_have_our_main():
+                    if self._replicas() > 1:
+                        engine: Any = _Replicas(arguments, usage)
+                    else:
+                        engine = vllm.LLMEngine.from_engine_args(
+                            vllm.EngineArgs(**arguments), usage_context=usage
+                        )
+                self._processes = _children(before)
             except BaseException as error:
-                self._processes = _cores(before)
+                self._processes = _children(before)
                 cause = self._cause(error)
                 self.close()
                 if isinstance(error, Exception | SystemExit):
@@ -360,7 +501,31 @@ class VllmEngine:
         self._stepper = _Stepper(engine)
         config = _vllm_config(engine)
         self._max_model_len = int(config.model_config.max_model_len)
+        if self._given_in_flight is None:
+            running = int(getattr(config.scheduler_config, "max_num_seqs", 128))
+            self._max_in_flight = max(2 * running * self._replicas() // self._samples, 8)
         self._describe(config)
+
+    def _replicas(self) -> int:
+        size = self._engine_args.get("data_parallel_size", 1)
+        return size if isinstance(size, int) else 1
+
+    def _look_at_first_token(self) -> None:
+        """Learn what stands where the answer begins."""
+        opening = self._render(_SYSTEM_PROBE, _USER_PROBE, fold=self._fold_system)
+        thinks = opening.rstrip().endswith(_OPEN_TAG)
+        # Held to a grammar from the first token on, the model cannot reason.
+        held = self.settings.structured and "reasoning_parser" not in self._engine_args
+        self._opens_thinking = thinks and not held
+        if self.settings.elicitation != "logprob":
+            return
+        if thinks:
+            raise ConfigurationError(
+                f"the chat template of {self._source!r} opens with reasoning, so the first token "
+                "names no option; turn it off with the engine argument "
+                f'{_TEMPLATE_ARGUMENT}={{"enable_thinking": false}}, or use another elicitation'
+            )
+        self._letter_tokens = self._find_letter_tokens()
 
     def _load_tokenizer(self) -> None:
         if self._tokenizer is not None:
@@ -424,7 +589,7 @@ class VllmEngine:
     def _arguments(self) -> dict[str, Any]:
         """Return what ``EngineArgs`` of the installed vLLM is called with."""
         known = {field.name for field in dataclasses.fields(_import("vllm").EngineArgs)}
-        unknown = sorted(set(self._engine_args) - known)
+        unknown = sorted(set(self._engine_args) - known - {_TEMPLATE_ARGUMENT})
         if unknown:
             raise ConfigurationError(
                 f"vLLM {_vllm_version()} has no engine argument {', '.join(map(repr, unknown))}"
@@ -433,7 +598,7 @@ class VllmEngine:
             "model": self._source,
             "revision": self._source_revision,
             "tokenizer_revision": self._source_revision,
-            "seed": self.settings.seed,
+            "seed": self.settings.seed or 0,
             "dtype": "auto",
             "enable_prefix_caching": True,
             "disable_log_stats": True,
@@ -459,7 +624,8 @@ class VllmEngine:
                 arguments["guided_decoding_backend"] = "xgrammar"
                 arguments["guided_decoding_disable_any_whitespace"] = True
         kept = {name: value for name, value in arguments.items() if name in known}
-        return kept | self._engine_args
+        given = {k: v for k, v in self._engine_args.items() if k != _TEMPLATE_ARGUMENT}
+        return kept | given
 
     def _describe(self, config: Any) -> None:
         """Fill the notes; what a version of vLLM does not tell is left out."""
@@ -497,6 +663,7 @@ class VllmEngine:
         if line:
             return line
         for process in self._processes:
+            process.join(_POLL_SECONDS)  # a broken connection is seen before its end
             code = process.exitcode
             if code is None:
                 continue
@@ -521,69 +688,6 @@ class VllmEngine:
             f"three settings: gpu_memory_utilization, max_model_len (now {length}; lower "
             "needs less), or on a CPU the environment variable VLLM_CPU_KVCACHE_SPACE (GiB)."
         )
-
-
-# -- what is asked for --------------------------------------------------------------------
-
-
-def answer_schema(kind: str, options: Sequence[Option]) -> dict[str, Any] | None:
-    """Return the JSON schema of a structured answer.
-
-    Parameters
-    ----------
-    kind : str
-        ``modal`` asks for one option code, every other kind for a distribution.
-    options : sequence of Option
-        The options of the question.
-
-    Returns
-    -------
-    dict or None
-        For a distribution an object with exactly the codes as keys and numbers from 0 to 100
-        as values; for a modal answer ``{"answer": <code>}``. ``None`` without options.
-
-    Examples
-    --------
-    >>> schema = answer_schema("dated", [Option(1, "yes"), Option(2, "no")])
-    >>> schema["required"]
-    ['1', '2']
-    """
-    if not options:
-        return None
-    codes = [option.code for option in options]
-    properties: dict[str, Any]
-    if kind == "modal":
-        properties = {"answer": {"enum": codes}}
-    else:
-        properties = {str(code): {"type": "number", "minimum": 0, "maximum": 100} for code in codes}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def request_seed(seed: int, request: Request) -> int:
-    """Return the seed of one request's random stream.
-
-    It depends on the run's seed, the prompt and the repeat only, so the order of the requests
-    and a resumed run do not matter, and no two prompts share a stream.
-
-    Parameters
-    ----------
-    seed : int
-        The seed of the run.
-    request : Request
-        The request.
-
-    Returns
-    -------
-    int
-        A number below 2**63.
-    """
-    text = f"{seed}\x1f{request.prompt_id}\x1f{request.repeat}"
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def content_hash(path: Path) -> str:
@@ -628,69 +732,48 @@ def _file_digest(path: Path) -> str:
 
 
 @contextmanager
-def _children_leave_main_alone() -> Iterator[None]:
-    """Keep spawned processes from importing this process's main script.
+def _children_have_our_main() -> Iterator[None]:
+    """Give spawned processes a main script of ours instead of this process's.
 
-    vLLM's processes need nothing of it. Importing it would run an unguarded script again in
-    each of them, and on processors vLLM 0.32 fails to start where the script has loaded Numba:
-    its search for kernels trips over llvmlite's lazily bound library.
+    vLLM's processes need nothing of the user's. Importing it would run an unguarded script again
+    in each of them, and on processors vLLM 0.32 fails to start where the script has loaded Numba:
+    its search for kernels trips over llvmlite's lazily bound library. Ours ends the process when
+    this one is gone.
     """
     original = multiprocessing.spawn.get_preparation_data
+    main = str(Path(__file__).with_name("_watch.py"))
 
-    def without_main(name: str) -> dict[str, Any]:
+    def with_our_main(name: str) -> dict[str, Any]:
         data = original(name)
-        return {key: value for key, value in data.items() if not key.startswith("init_main_")}
+        kept = {key: value for key, value in data.items() if not key.startswith("init_main_")}
+        return kept | {"init_main_from_path": main}
 
-    vars(multiprocessing.spawn)["get_preparation_data"] = without_main
+    vars(multiprocessing.spawn)["get_preparation_data"] = with_our_main
     try:
         yield
     finally:
         vars(multiprocessing.spawn)["get_preparation_data"] = original
 
 
-def _version_with_arguments(version: str, engine_args: Mapping[str, object]) -> str:
-    """Return the version with the arguments that can change an answer.
-
-    The same model at another precision is another run; more devices or memory are not.
-    """
-    changing = {k: v for k, v in sorted(engine_args.items()) if k not in _RESOURCE_ARGUMENTS}
-    parts = [f"{name}={value}" for name, value in changing.items()]
-    return "; ".join([version, *parts])
-
-
-def _check_sampling(temperature: float, top_p: float, max_tokens: int, max_in_flight: int) -> None:
-    if not (math.isfinite(temperature) and 0.0 <= temperature <= 2.0):
-        raise ConfigurationError(f"temperature must lie in [0, 2], not {temperature}")
-    if 0.0 < temperature < 0.01:
-        raise ConfigurationError(
-            f"vLLM raises a temperature of {temperature} to 0.01; give 0 or at least 0.01"
-        )
-    if not 0.0 < top_p <= 1.0:
+def _check_sampling(
+    temperature: float | None, top_p: float | None, max_tokens: int, max_in_flight: int | None
+) -> None:
+    if temperature is not None:
+        if not (math.isfinite(temperature) and 0.0 <= temperature <= 2.0):
+            raise ConfigurationError(f"temperature must lie in [0, 2], not {temperature}")
+        if 0.0 < temperature < 0.01:
+            raise ConfigurationError(
+                f"vLLM raises a temperature of {temperature} to 0.01; give 0 or at least 0.01"
+            )
+    if top_p is not None and not 0.0 < top_p <= 1.0:
         raise ConfigurationError(f"top_p must lie in (0, 1], not {top_p}")
     if max_tokens < 1:
         raise ConfigurationError(f"max_tokens must be at least 1, not {max_tokens}")
-    if max_in_flight < 1:
+    if max_in_flight is not None and max_in_flight < 1:
         raise ConfigurationError(f"max_in_flight must be at least 1, not {max_in_flight}")
 
 
 # -- what came back -----------------------------------------------------------------------
-
-
-def _answer(request: Request, output: Any, seed: int | None) -> Answer:
-    prompt_tokens = len(output.prompt_token_ids or ())
-    best = output.outputs[0] if output.outputs else None
-    # A stopped or cut answer is one; anything else ("abort", "error") is a failure inside.
-    if best is None or best.finish_reason not in ("stop", "length"):
-        return _failed(request, "engine", prompt_tokens=prompt_tokens)
-    return Answer(
-        prompt_id=request.prompt_id,
-        repeat=request.repeat,
-        text=str(best.text),
-        finish_reason=str(best.finish_reason),
-        prompt_tokens=prompt_tokens,
-        completion_tokens=len(best.token_ids),
-        seed=seed,
-    )
 
 
 def _failed(request: Request, error: str, *, prompt_tokens: int | None = None) -> Answer:
@@ -719,7 +802,10 @@ class _Stepper:
             target=self._work, args=(engine,), name="chronocore-vllm", daemon=True
         ).start()
 
-    def run(self, alive: Callable[[], bool]) -> list[Any]:
+    def run(
+        self, alive: Callable[[], bool], stop_at: Callable[[], float | None]
+    ) -> list[Any] | None:
+        """Return what one step finished, None once the time to stop has come."""
         self._commands.put(True)
         while True:
             try:
@@ -727,6 +813,9 @@ class _Stepper:
             except queue.Empty:
                 if not alive():
                     raise EngineError("its process is gone") from None
+                until = stop_at()
+                if until is not None and time.monotonic() >= until:
+                    return None
                 continue
             if isinstance(result, BaseException):
                 raise result
@@ -766,13 +855,109 @@ def _bounded(action: Callable[[], None], seconds: float) -> None:
     thread.join(max(seconds, 0.0))
 
 
-def _cores(before: set[Any]) -> list[multiprocessing.process.BaseProcess]:
-    """Return vLLM's processes among the children that were not there before."""
-    return [
-        process
-        for process in multiprocessing.active_children()
-        if process not in before and process.name.startswith("EngineCore")
-    ]
+def _children(before: set[Any]) -> list[multiprocessing.process.BaseProcess]:
+    """Return the processes that were not there before."""
+    return [process for process in multiprocessing.active_children() if process not in before]
+
+
+class _Replicas:
+    """Several copies of a model behind the interface of one engine (data parallelism).
+
+    ``LLMEngine`` feeds one copy only; vLLM spreads requests over copies in its asynchronous
+    engine, which runs here in a thread with an event loop of its own.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any], usage: Any) -> None:
+        asynchronous = _import("vllm.v1.engine.async_llm").AsyncLLM
+        engine_arguments = _import("vllm.engine.arg_utils").AsyncEngineArgs
+        self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._open: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="chronocore-vllm-replicas", daemon=True
+        )
+        self._thread.start()
+        # Made in this thread, where what watches over the spawning of processes is in force.
+        config = engine_arguments(**arguments).create_engine_config(usage)
+
+        async def start() -> Any:
+            return asynchronous.from_vllm_config(
+                config, usage_context=usage, disable_log_stats=True
+            )
+
+        try:
+            self._engine = asyncio.run_coroutine_threadsafe(start(), self._loop).result()
+        except BaseException:
+            self._end_loop()
+            raise
+        self.vllm_config = config
+        self.engine_core = _ReplicasCore(self)
+
+    def add_request(self, request_id: str, prompt: Any, params: Any) -> None:
+        async def run() -> None:
+            outcome: Any = None
+            try:
+                async for output in self._engine.generate(prompt, params, request_id):
+                    outcome = output
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:
+                outcome = error
+            with self._lock:
+                self._open.pop(request_id, None)
+            self._finished.put(outcome)
+
+        with self._lock:
+            self._open[request_id] = asyncio.run_coroutine_threadsafe(run(), self._loop)
+
+    def abort_request(self, request_ids: Sequence[str]) -> None:
+        for request_id in request_ids:
+            with self._lock:
+                task = self._open.pop(request_id, None)
+            if task is not None:
+                task.cancel()
+
+    def has_unfinished_requests(self) -> bool:
+        return bool(self._open) or not self._finished.empty()
+
+    def step(self) -> list[Any]:
+        outcome = self._finished.get()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return [] if outcome is None else [outcome]
+
+    def interrupt(self, error: BaseException) -> None:
+        self._finished.put(error)
+
+    def shutdown(self) -> None:
+        self._loop.call_soon_threadsafe(self._engine.shutdown)
+        self._end_loop()
+
+    def _end_loop(self) -> None:
+        async def end() -> None:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+        with suppress(Exception):
+            asyncio.run_coroutine_threadsafe(end(), self._loop).result(5.0)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5.0)
+
+
+class _ReplicasCore:
+    """What :func:`_shut_down` and :meth:`_Stepper.stop` call."""
+
+    def __init__(self, replicas: _Replicas) -> None:
+        self.shutdown = replicas.shutdown
+        self.outputs_queue = _Interrupts(replicas)
+
+
+class _Interrupts:
+    def __init__(self, replicas: _Replicas) -> None:
+        self.put_nowait = replicas.interrupt
 
 
 def _process_tree(processes: Sequence[multiprocessing.process.BaseProcess]) -> list[Any]:
@@ -912,20 +1097,31 @@ def _new_log() -> IO[bytes] | None:
 
 
 @contextmanager
-def _children_write_to(log: IO[bytes] | None) -> Iterator[None]:
-    """Send standard output and error of the processes started meanwhile to a file.
+def _children_are_apart(log: IO[bytes] | None) -> Iterator[None]:
+    """Keep the processes started meanwhile apart from this one's terminal.
 
-    This process's own streams point elsewhere only for the moment of each start: results on
-    standard output stay free of vLLM's messages, and the trace of a failure is at hand to be
-    summed up in a line.
+    Ctrl-C reaches every process of a terminal. It is this process that has to end: vLLM's must
+    go on, or there is nothing to finish, so they are born with that signal blocked, and so is
+    everything they start. Their standard output and error go to the file: results on standard
+    output stay free of vLLM's messages, and the trace of a failure is at hand to be summed up
+    in a line. This process's own streams point elsewhere only for the moment of each start.
     """
     spawn = getattr(multiprocessing.util, "spawnv_passfds", None)
-    if log is None or spawn is None:
+    if spawn is None:
         yield
         return
 
-    def spawn_quietly(path: Any, arguments: Any, descriptors: Any) -> Any:
+    def spawn_apart(path: Any, arguments: Any, descriptors: Any) -> Any:
         if not any("multiprocessing-fork" in str(argument) for argument in arguments):
+            return spawn(path, arguments, descriptors)
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+        try:
+            return spawn_quietly(path, arguments, descriptors)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+    def spawn_quietly(path: Any, arguments: Any, descriptors: Any) -> Any:
+        if log is None:
             return spawn(path, arguments, descriptors)
         try:
             saved = [(number, os.dup(number)) for number in (1, 2)]
@@ -941,7 +1137,7 @@ def _children_write_to(log: IO[bytes] | None) -> Iterator[None]:
                 os.close(copy)
 
     module: Any = multiprocessing.util
-    module.spawnv_passfds = spawn_quietly
+    module.spawnv_passfds = spawn_apart
     try:
         yield
     finally:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from chronocore.predict import prompts_of
 from chronocore.report.results import Results
 from chronocore.score import RunSummary
 from chronocore.tolerance import ATOL
@@ -184,16 +185,15 @@ def _scores(results: Results, run: RunSummary) -> list[dict[str, Any]]:
 
 def answers(results: Results, run: RunSummary) -> dict[tuple[Any, ...], dict[str, Any]]:
     """Return a run's first answers by survey, variable, country and year."""
-    (instruction,) = (
-        row["instruction"]
+    (wording,) = (
+        (row["instruction"], row["elicitation"])
         for row in results.study.runs().to_pylist()
         if row["run_id"] == run.run_id
     )
-    columns = ["prompt_id", "kind", "instruction", "survey", "variable", "country", "year"]
     prompts = {
         row["prompt_id"]: row
-        for row in results.study.prompts().select(columns).to_pylist()
-        if row["kind"] != "modal" and row["instruction"] == instruction
+        for row in prompts_of(results.study, *wording).to_pylist()
+        if row["kind"] != "modal" and (row["instruction"], row["elicitation"]) == wording
     }
     return {
         (p["survey"], p["variable"], p["country"], p["year"]): row

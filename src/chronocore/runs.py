@@ -1,0 +1,177 @@
+"""The runs of a study: how far each is, merging its parts, removing it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from chronocore.predict import find_run, prompts_of
+from chronocore.store import Study
+
+__all__ = ["RunStatus", "compact", "remove_run", "status"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """How far a run is.
+
+    Attributes
+    ----------
+    run_id, label, model, engine : str
+    done, total : dict of str to int
+        Answers there, and prompts times repeats, by kind; for kinds that were asked.
+    statuses : dict of str to int
+        The answers by status.
+    attempts : int
+        Prompts asked, however often and whatever came back.
+    prompt_tokens, completion_tokens : int
+        Sums over all attempts.
+    last_write : str or None
+        When the last answer came (UTC, ISO 8601).
+    parts, size : int
+        Files and bytes.
+    writing : bool
+        A process is writing it right now.
+    """
+
+    run_id: str
+    label: str
+    model: str
+    engine: str
+    done: dict[str, int]
+    total: dict[str, int]
+    statuses: dict[str, int]
+    attempts: int
+    prompt_tokens: int
+    completion_tokens: int
+    last_write: str | None
+    parts: int
+    size: int
+    writing: bool
+
+
+def status(study: str | Path | Study) -> list[RunStatus]:
+    """Return how far every run of a study is; no model is needed.
+
+    Parameters
+    ----------
+    study : path, URL or Study
+
+    Returns
+    -------
+    list of RunStatus
+        In the order of their labels.
+    """
+    opened = study if isinstance(study, Study) else Study.open(study)
+    rows = sorted(opened.runs().to_pylist(), key=lambda row: str(row["label"]))
+    return [_status(opened, row) for row in rows]
+
+
+def _status(study: Study, run: dict[str, Any]) -> RunStatus:
+    identity = run["run_id"]
+    prompts = prompts_of(study, run["instruction"], run["elicitation"])
+    asked = pc.or_(
+        pc.and_(
+            pc.equal(prompts["instruction"], run["instruction"]),
+            pc.equal(prompts["elicitation"], run["elicitation"]),
+        ),
+        pc.equal(prompts["kind"], "modal"),
+    )
+    prompts = prompts.filter(asked)
+    n_prompts = Counter(prompts["kind"].to_pylist())
+    done: Counter[str] = Counter()
+    repeats: Counter[str] = Counter()
+    statuses: Counter[str] = Counter()
+    last: datetime | None = None
+    parts = study.parts(identity)
+    for part in parts:
+        kind = part.parent.name.removeprefix("kind=")
+        columns = ["prompt_id", "repeat", "status", "created_at"]
+        table = study.read_part(identity, part, columns)
+        # Answers to prompts of an earlier build are kept, and are not answers to these.
+        table = table.filter(pc.is_in(table["prompt_id"], value_set=prompts["prompt_id"]))
+        if not len(table):
+            continue
+        done[kind] += len(table)
+        repeats[kind] = max(repeats[kind], pc.max(table["repeat"]).as_py() + 1)
+        statuses.update(table["status"].to_pylist())
+        written = pc.max(table["created_at"]).as_py()
+        last = written if last is None else max(last, written)
+    totals = study.totals(identity)
+    return RunStatus(
+        run_id=identity,
+        label=run["label"],
+        model=run["model"],
+        engine=run["engine"],
+        done=dict(done),
+        total={kind: n_prompts[kind] * repeats[kind] for kind in done},
+        statuses=dict(statuses.most_common()),
+        attempts=totals.attempts,
+        prompt_tokens=totals.prompt_tokens,
+        completion_tokens=totals.completion_tokens,
+        last_write=None if last is None else last.isoformat(timespec="seconds"),
+        parts=len(parts),
+        size=sum(part.stat().st_size for part in parts),
+        writing=study.is_written(identity),
+    )
+
+
+def compact(study: str | Path | Study, run: str | None = None) -> dict[str, tuple[int, int]]:
+    """Merge the parts of a run, or of all, into few large ones, sorted by prompt.
+
+    A process that is killed in the middle loses and doubles nothing.
+
+    Parameters
+    ----------
+    study : path, URL or Study
+    run : str, optional
+        Label or id; by default every run.
+
+    Returns
+    -------
+    dict of str to (int, int)
+        By label, the number of parts before and after.
+
+    Raises
+    ------
+    StudyError
+        There is no such run, or another process is writing it.
+    """
+    opened = study if isinstance(study, Study) else Study.open(study)
+    rows = [find_run(opened, run)] if run else opened.runs().to_pylist()
+    counts: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        with opened.writing_run(row["run_id"], opened.manifest()["files"]):
+            opened.recover(row["run_id"])
+            counts[row["label"]] = opened.compact(row["run_id"])
+    return counts
+
+
+def remove_run(study: str | Path | Study, run: str) -> int:
+    """Remove a run and everything it holds: predictions, attempts, scores.
+
+    Parameters
+    ----------
+    study : path, URL or Study
+    run : str
+        Label or id.
+
+    Returns
+    -------
+    int
+        Number of files removed.
+
+    Raises
+    ------
+    StudyError
+        There is no such run, or another process is writing it.
+    """
+    opened = study if isinstance(study, Study) else Study.open(study)
+    row = find_run(opened, run)
+    with opened.writing_run(row["run_id"], opened.manifest()["files"]):
+        return opened.remove_run(row["run_id"])

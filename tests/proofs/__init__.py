@@ -1,0 +1,1 @@
+"""Long proofs, each behind one command; the tests run small versions of them."""

@@ -1,0 +1,9 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class StructuredOutputsConfig:
+    backend: str = "auto"
+    disable_any_whitespace: bool = False

@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+import enum
+
+
+class UsageContext(enum.Enum):
+    LLM_CLASS = "LLM_CLASS"
