@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from chronocore.arrow import Rows, broadcast_rows
 from chronocore.errors import InvalidInputError
-from chronocore.inference import _seed_base
+from chronocore.inference import seed_base
 from chronocore.metrics import _distributions, _require_two_options, _supports
 from chronocore_kernels import multinomial
 
@@ -168,7 +168,7 @@ def sampling_noise(
         n_new.reshape(-1),
         repeats,
         _QUANTILES,
-        _seed_base(seed) ^ _STREAM,
+        seed_base(seed) ^ _STREAM,
     )
     return SamplingNoise(
         median=quantiles[:, 0].reshape(shape),
