@@ -14,6 +14,7 @@ import click
 from chronocore_cli.commands.bench import bench
 from chronocore_cli.commands.build import build
 from chronocore_cli.commands.doctor import doctor, warmup
+from chronocore_cli.commands.noise import noise
 from chronocore_cli.commands.predict import predict
 from chronocore_cli.commands.quickstart import quickstart
 from chronocore_cli.commands.report import report
@@ -65,6 +66,7 @@ for command in (
     score,
     tables,
     report,
+    noise,
     bench,
     doctor,
     warmup,

@@ -131,7 +131,7 @@ def two_level_quantiles(
     (n_resamples, m) float64
         NaN where a resample has no value.
     """
-    m, n_redraws, n = columns.shape
+    m, n_redraws, _ = columns.shape
     n_units = offsets.shape[0] - 1
     largest = 0
     for g in range(n_units):

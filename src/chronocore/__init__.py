@@ -30,7 +30,15 @@ from chronocore.metrics import (
     weighted_distributions,
     weighted_distributions_many,
 )
-from chronocore.noise import SamplingNoise, sampling_noise
+from chronocore.noise import (
+    NoiseFloor,
+    NoiseResult,
+    SamplingNoise,
+    false_discovery,
+    noise,
+    noise_floor,
+    sampling_noise,
+)
 from chronocore.parsing import ParsedChoice, ParsedDistribution, parse_choice, parse_distribution
 from chronocore.predict import PredictResult, export_run, predict
 from chronocore.quickstart import QuickstartResult, quickstart
@@ -51,6 +59,8 @@ __all__ = [
     "Finding",
     "InvalidInputError",
     "MissingDependencyError",
+    "NoiseFloor",
+    "NoiseResult",
     "ParsedChoice",
     "ParsedDistribution",
     "PredictResult",
@@ -69,10 +79,13 @@ __all__ = [
     "build",
     "direction_cosine",
     "export_run",
+    "false_discovery",
     "findings",
     "kendalls_w",
     "knowledge_filter",
     "load_config",
+    "noise",
+    "noise_floor",
     "parse_choice",
     "parse_distribution",
     "predict",

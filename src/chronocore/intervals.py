@@ -278,7 +278,7 @@ def cell_shares(
             seed=seed,
         )
         return result.estimate, *result.confidence_interval
-    if len(classes) and not (0 <= classes.min() and classes.max() < n_classes):
+    if len(classes) and (classes.min() < 0 or classes.max() >= n_classes):
         raise InvalidInputError(f"codes must be classes below n_classes={n_classes}")
     if not len(classes):
         nothing = np.full(n_classes, np.nan)

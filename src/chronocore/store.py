@@ -28,7 +28,10 @@ from chronocore.config import StudyConfig, dump_config, load_config
 from chronocore.engines.base import STATUSES
 from chronocore.errors import ConfigurationError, StorageError, StudyError
 
-__all__ = ["Study", "read_parquet", "write_atomic", "write_parquet"]
+__all__ = ["NOISE_METADATA", "Study", "read_parquet", "write_atomic", "write_parquet"]
+
+#: Where a noise file says what it was simulated with.
+NOISE_METADATA = b"chronocore.noise"
 
 _BUILT = {
     "items": schema.ITEMS,
@@ -508,3 +511,26 @@ class Study:
         else:
             write_atomic(path, content)
         return path
+
+    # -- noise ---------------------------------------------------------------------------------
+
+    def noise_path(self, design: str) -> Path:
+        """Return the path of the sampling noise of a design."""
+        return self.path / "noise" / f"respondents-{design}.parquet"
+
+    def save_noise(self, table: pa.Table, design: str, settings: bytes) -> None:
+        """Write the sampling noise of a design, with what it was simulated with."""
+        metadata = {**table.schema.metadata, NOISE_METADATA: settings}
+        write_parquet(self.noise_path(design), table.replace_schema_metadata(metadata))
+
+    def noise(self, design: str) -> pa.Table:
+        """Return the sampling noise of a design (a number of respondents, or ``effective``)."""
+        return read_parquet(self.noise_path(design), schema.NOISE)
+
+    def noise_designs(self) -> list[str]:
+        """Return the designs that were simulated, numbers first."""
+        found = (path.stem for path in (self.path / "noise").glob("respondents-*.parquet"))
+        names = [name.removeprefix("respondents-") for name in found]
+        return sorted(
+            names, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0)
+        )
