@@ -234,6 +234,7 @@ TABLE = _schema(
         "run_id": _TEXT,
         "label": _TEXT,
         "prediction": _TEXT,
+        "survey": _TEXT,
         "group": _TEXT,
         "item": _TEXT,
         "measure": _TEXT,

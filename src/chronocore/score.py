@@ -11,16 +11,36 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronocore.arrow import Rows, rows_of
 from chronocore.config import ScoreSettings
 from chronocore.errors import ConfigurationError, StudyError
-from chronocore.metrics import BOUNDARIES, retained_count, shift_class
+from chronocore.metrics import BOUNDARIES, retained_count, shift_class, wasserstein
 from chronocore.predict import find_run, prompts_of
-from chronocore.scores import PairPredictions, pair_predictions, score_pairs
+from chronocore.scores import (
+    VALID,
+    PairPredictions,
+    PairScores,
+    largest_difference,
+    pair_predictions,
+    pair_scores,
+    scores_table,
+)
 from chronocore.store import Study
-from chronocore.tables import TABLES, Evaluation, all_tables, format_table
+from chronocore.tables import (
+    TABLES,
+    Benchmark,
+    Context,
+    Evaluation,
+    InstructionRuns,
+    RepeatedRun,
+    all_tables,
+    format_table,
+)
+from chronocore.tolerance import ATOL
 
 __all__ = ["RunSummary", "ScoreResult", "load_summary", "score", "tables"]
 
@@ -80,25 +100,47 @@ class ScoreResult:
         return [row["label"] for row in study.runs().to_pylist() if row["label"] not in known]
 
 
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A run with its complete pairs and their scores."""
+
+    run: dict[str, Any]
+    data: PairPredictions
+    scores: PairScores
+
+    @property
+    def is_reference(self) -> bool:
+        return bool(self.run["engine"] == "reference")
+
+
 def _uniform(data: PairPredictions) -> PairPredictions:
-    rows = [[1.0 / len(support)] * len(support) for support in data.supports]
+    lengths = data.supports.lengths
+    starts = np.cumsum(lengths) - lengths
+    rows = Rows(np.repeat(1.0 / lengths, lengths), starts, lengths, (len(lengths),))
     return replace(data, old=rows, new=rows, undated=rows)
 
 
-def _rows(table: pa.Table, pair_ids: set[str] | None = None) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows if pair_ids is None else [row for row in rows if row["pair_id"] in pair_ids]
-
-
-def _empty_strata(table: pa.Table, n_timepoints: dict[str, int], retain: float) -> list[str]:
+def _empty_strata(scores: PairScores, survey: list[str], retain: float) -> list[str]:
     if retain >= 1:
         return []
-    strata = Counter((row["survey"], n_timepoints[row["pair_id"]]) for row in _rows(table))
+    strata = Counter(zip(survey, scores.n_timepoints.tolist(), strict=True))
     return [
-        f"{survey}, {count} time points ({n} pair{'s' if n > 1 else ''})"
-        for (survey, count), n in sorted(strata.items())
+        f"{name}, {count} time points ({n} pair{'s' if n > 1 else ''})"
+        for (name, count), n in sorted(strata.items())
         if retained_count(retain, n) == 0
     ]
+
+
+def _statuses(predictions: pa.Table, prompts: pa.Table) -> dict[str, int]:
+    """Return how many first answers to dated and undated prompts have each status."""
+    asked = prompts.filter(pc.not_equal(prompts["kind"], "modal"))["prompt_id"]
+    first = predictions.filter(
+        pc.and_(
+            pc.equal(predictions["repeat"], 0),
+            pc.is_in(predictions["prompt_id"], asked.combine_chunks()),
+        )
+    )
+    return dict(Counter(first["status"].to_pylist()).most_common())
 
 
 def score(
@@ -174,35 +216,38 @@ def score(
     pairs, gold, items = opened.pairs(), opened.gold(), opened.items()
     if boundaries is not None:
         pairs = _reclassified(pairs, chosen)
-    n_timepoints = dict(
-        zip(pairs["pair_id"].to_pylist(), pairs["n_timepoints"].to_pylist(), strict=True)
-    )
-    scored: dict[str, tuple[dict[str, Any], PairPredictions, pa.Table]] = {}
+    benchmark = Benchmark(pairs, gold, items)
+    scored: dict[str, _Scored] = {}
+    repeats: list[RepeatedRun] = []
     summaries: list[RunSummary] = []
     skipped: dict[str, str] = {}
+    prompts_by: dict[str, pa.Table] = {}
     for run in sorted(run_rows, key=lambda row: (row["engine"] == "reference", row["label"])):
         progress(f"scoring {run['label']}")
         predictions = opened.predictions(run["run_id"])
-        prompts = prompts_of(opened, run["instruction"])
-        data = pair_predictions(pairs, gold, items, prompts, predictions, run["instruction"])
+        instruction = run["instruction"]
+        if instruction not in prompts_by:
+            prompts_by[instruction] = prompts_of(opened, instruction)
+        prompts = prompts_by[instruction]
+        data = pair_predictions(pairs, gold, items, prompts, predictions, instruction)
+        is_reference = run["engine"] == "reference"
         try:
-            table = score_pairs(
+            scores = pair_scores(
                 data,
                 tau=settings.tau,
                 retain=settings.retain,
                 boundaries=chosen,
-                is_reference=run["engine"] == "reference",
+                is_reference=is_reference,
             )
         except StudyError as error:
             skipped[run["label"]] = str(error)
             continue
-        scored[run["run_id"]] = (run, data, table)
-        kinds = {p["prompt_id"] for p in prompts.to_pylist() if p["kind"] != "modal"}
-        statuses = Counter(
-            row["status"]
-            for row in predictions.select(["prompt_id", "repeat", "status"]).to_pylist()
-            if row["prompt_id"] in kinds and row["repeat"] == 0
-        )
+        entry = _Scored(run, data, scores)
+        scored[run["run_id"]] = entry
+        repeated = _repeated(entry, predictions, prompts, items)
+        if repeated is not None:
+            repeats.append(repeated)
+        surveys = benchmark.survey
         summaries.append(
             RunSummary(
                 run_id=run["run_id"],
@@ -210,19 +255,30 @@ def score(
                 model=run["model"],
                 engine=run["engine"],
                 n_pairs=len(pairs),
-                n_complete=len(table),
-                n_retained=sum(table["retained"].to_pylist()),
-                statuses=dict(statuses.most_common()),
+                n_complete=len(scores),
+                n_retained=int(scores.retained.sum()),
+                statuses=_statuses(predictions, prompts),
                 empty_strata=[]
-                if run["engine"] == "reference"
-                else _empty_strata(table, n_timepoints, settings.retain),
+                if is_reference
+                else _empty_strata(
+                    scores,
+                    [surveys.names[code] for code in surveys.codes[scores.pair]],
+                    settings.retain,
+                ),
             )
         )
     if not scored:
         raise StudyError("; ".join(f"{label}: {why}" for label, why in skipped.items()))
     progress("computing tables and intervals")
-    evaluations = _evaluations(scored, n_timepoints, settings, chosen)
-    results = all_tables(pairs, evaluations, settings, chosen)
+    context = Context(
+        benchmark,
+        _evaluations(scored, settings, chosen),
+        settings,
+        chosen,
+        instructions=_instruction_runs(scored),
+        repeats=repeats,
+    )
+    results = all_tables(context)
     result = ScoreResult(
         runs=summaries,
         skipped=skipped,
@@ -231,12 +287,13 @@ def score(
         pairs_sha256=opened.manifest()["files"]["pairs.parquet"],
     )
     files: dict[str, bytes | pa.Table] = {
-        f"scores/run={run_id}/scores.parquet": table for run_id, (_, _, table) in scored.items()
+        f"scores/run={run_id}/scores.parquet": scores_table(entry.data, entry.scores)
+        for run_id, entry in scored.items()
     }
     for name, table in results.items():
         files[f"tables/{name}.parquet"] = table
         files[f"tables/{name}.csv"] = format_table(name, table, "csv").encode()
-        files[f"tables/{name}.md"] = format_table(name, table, "md").encode()
+        files[f"tables/{name}.md"] = format_table(name, table, "md", intervals=True).encode()
     text = json.dumps(msgspec.to_builtins(result), indent=2, ensure_ascii=False) + "\n"
     opened.save_scores(files, list(scored), text.encode())
     return result
@@ -261,33 +318,91 @@ def _reclassified(pairs: pa.Table, boundaries: str | Sequence[float]) -> pa.Tabl
 
 
 def _evaluations(
-    scored: dict[str, tuple[dict[str, Any], PairPredictions, pa.Table]],
-    n_timepoints: dict[str, int],
-    settings: ScoreSettings,
-    boundaries: str | Sequence[float],
+    scored: dict[str, _Scored], settings: ScoreSettings, boundaries: str | Sequence[float]
 ) -> list[Evaluation]:
-    models = {key: entry for key, entry in scored.items() if entry[0]["engine"] != "reference"}
-    references = {key: entry for key, entry in scored.items() if entry[0]["engine"] == "reference"}
+    models = {key: entry for key, entry in scored.items() if not entry.is_reference}
+    references = [entry for entry in scored.values() if entry.is_reference]
     evaluations: list[Evaluation] = []
 
-    def static(data: PairPredictions) -> pa.Table:
-        return score_pairs(data, tau=settings.tau, boundaries=boundaries, is_reference=True)
+    def static(data: PairPredictions) -> PairScores:
+        return pair_scores(data, tau=settings.tau, boundaries=boundaries, is_reference=True)
 
-    for key, (run, data, table) in models.items():
-        retained = {row["pair_id"] for row in _rows(table) if row["retained"]}
-        scores = {"model": _rows(table, retained)}
-        scores["uniform"] = _rows(static(_uniform(data)), retained)
-        undated = replace(data, old=data.undated, new=data.undated)
-        scores["undated_both"] = _rows(static(undated), retained)
-        for reference, _, reference_table in references.values():
-            if reference["model"] != "uniform" and reference["instruction"] == "default":
-                scores[reference["model"]] = _rows(reference_table, retained)
-        evaluations.append(Evaluation(key, run["label"], scores, _rows(table), n_timepoints))
+    for key, entry in models.items():
+        own = entry.scores.take(entry.scores.retained)
+        data = entry.data
+        scores = {
+            "model": own,
+            "uniform": static(_uniform(data)).take(entry.scores.retained),
+            "undated_both": static(replace(data, old=data.undated, new=data.undated)).take(
+                entry.scores.retained
+            ),
+        }
+        for reference in references:
+            run = reference.run
+            if run["model"] != "uniform" and run["instruction"] == "default":
+                inside = np.isin(reference.scores.pair, own.pair)
+                scores[run["model"]] = reference.scores.take(inside)
+        evaluations.append(Evaluation(key, entry.run["label"], scores, entry.scores))
     if not models:
-        for key, (run, _, table) in references.items():
-            rows = _rows(table)
-            evaluations.append(Evaluation(key, run["label"], {"model": rows}, rows, n_timepoints))
+        for key, entry in scored.items():
+            evaluations.append(
+                Evaluation(key, entry.run["label"], {"model": entry.scores}, entry.scores)
+            )
     return evaluations
+
+
+def _instruction_runs(scored: dict[str, _Scored]) -> list[InstructionRuns]:
+    """Return the runs that differ from one under the default instruction in nothing else."""
+    apart = ("run_id", "label", "instruction")
+    families: dict[tuple[Any, ...], dict[str, _Scored]] = {}
+    for entry in scored.values():
+        if not entry.is_reference:
+            key = tuple(value for name, value in entry.run.items() if name not in apart)
+            families.setdefault(key, {})[entry.run["instruction"]] = entry
+    found = []
+    for members in families.values():
+        if "default" in members and len(members) > 1:
+            order = ["default", *sorted(set(members) - {"default"})]
+            base = members["default"].run
+            data = {name: members[name].data for name in order}
+            found.append(InstructionRuns(base["run_id"], base["label"], data))
+    return found
+
+
+def _repeated(
+    entry: _Scored, predictions: pa.Table, prompts: pa.Table, items: pa.Table
+) -> RepeatedRun | None:
+    """Compare the later answers to each prompt with the first; None if there are none."""
+    valid = predictions.filter(
+        pc.and_(pc.is_in(predictions["status"], pa.array(VALID)), pc.is_valid(predictions["probs"]))
+    )
+    repeat = np.asarray(valid["repeat"].to_numpy(), dtype=np.int64)
+    if not (repeat > 0).any():
+        return None
+    prompt = pc.index_in(
+        valid["prompt_id"].combine_chunks(), value_set=prompts["prompt_id"].combine_chunks()
+    )
+    known = np.asarray(pc.fill_null(prompt, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
+    first = np.full(len(prompts), -1)
+    first[known[(repeat == 0) & (known >= 0)]] = np.flatnonzero((repeat == 0) & (known >= 0))
+    later = np.flatnonzero((repeat > 0) & (known >= 0) & (first[known] >= 0))
+    if not len(later):
+        return None
+    answers = rows_of(valid["probs"].combine_chunks(), "predictions")
+    positions = {
+        (row["survey"], row["variable"]): [option["position"] for option in row["options"]]
+        for row in items.select(["survey", "variable", "options"]).to_pylist()
+    }
+    asked = prompts.select(["survey", "variable"]).take(pa.array(known[later])).to_pylist()
+    supports = rows_of([positions[row["survey"], row["variable"]] for row in asked], "support")
+    a, b = answers.take(later), answers.take(first[known[later]])
+    return RepeatedRun(
+        run_id=entry.run["run_id"],
+        label=entry.run["label"],
+        prompt=known[later],
+        distance=wasserstein(a, b, supports),
+        identical=largest_difference(a, b) <= ATOL,
+    )
 
 
 def load_summary(study: Study) -> ScoreResult:
