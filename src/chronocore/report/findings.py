@@ -8,7 +8,7 @@ from pathlib import Path
 
 from chronocore.metrics import SHIFTS
 from chronocore.report.basis import Basis, Question, basis
-from chronocore.report.results import Cell, Results, load_results
+from chronocore.results import Cell, Results, load_results
 from chronocore.score import RunSummary
 from chronocore.scores import LARGE_DRIFT
 from chronocore.store import Study

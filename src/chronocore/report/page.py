@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +16,8 @@ import jinja2
 import msgspec
 from markupsafe import Markup
 
+from chronocore.figures.draw import Gallery
+from chronocore.figures.svg import COLOURS
 from chronocore.metrics import BOUNDARIES, SHIFTS
 from chronocore.report.basis import (
     VALID,
@@ -21,17 +25,16 @@ from chronocore.report.basis import (
     Question,
     answers,
     basis,
-    plain,
     questions,
-    wordings,
 )
-from chronocore.report.figures import Figure
+from chronocore.report.explore import pair_data
 from chronocore.report.findings import LEGEND, Finding, answer_of, findings_of
-from chronocore.report.results import Results
-from chronocore.report.svg import COLOURS
+from chronocore.report.sections import Section, filled, sections
+from chronocore.results import Results
 from chronocore.schema import chronocore_version
 from chronocore.score import RunSummary
 from chronocore.tables import SMALL_N, TABLES, WideTable, number, wide, words
+from chronocore.wording import plain, wordings
 
 __all__ = ["page"]
 
@@ -44,28 +47,8 @@ TITLES = {
     "RF3": "Naming a year",
 }
 
-#: Sections of results: anchor, heading, introduction, figures, tables.
-SECTIONS = (
-    (
-        "rf1", "RF1: Are both years predicted, and kept apart?",
-        "A prediction is accurate when its distance to the survey is at most the tolerance. "
-        "Accuracy alone does not show whether a prediction belongs to its own year, so each is "
-        "also compared with the survey of the other year.",
-        ("accuracy", "alignment"), ("t08", "t10"),
-    ),
-    (
-        "rf2", "RF2: Is the change as large as it was, and in its direction?",
-        "The distance between the two predictions is compared with the distance between the two "
-        "surveys, and the direction of the one with the direction of the other.",
-        ("human_and_model_shift",), ("t11", "t12", "t13"),
-    ),
-    (
-        "rf3", "RF3: Does naming the year help?",
-        "The same question is asked without a year. Which survey is that answer nearest to, and "
-        "does an answer get nearer to a survey when its year is named?",
-        ("default_year", "benefit"), ("t16", "t17", "t18"),
-    ),
-)  # fmt: skip
+#: Tables about what was evaluated, in the order of the page.
+COMPOSITION = ("t01", "t02", "t03", "t04", "basis", "t06", "nearest")
 
 #: A table with more lines than this starts folded.
 LONG_TABLE = 12
@@ -149,8 +132,8 @@ def _table(results: Results, name: str) -> _Table:
         n_column=n_column,
         measures=layout.measures,
         lines=lines,
-        # The numbers of the first table stand above it as well.
-        folded=len(lines) > LONG_TABLE or name == "t01",
+        # The numbers of the first tables stand above them as well.
+        folded=len(lines) > LONG_TABLE or name in ("t01", "basis"),
         starred=any(cell[2].endswith("*") for line in layout.cells for cell in line),
     )
 
@@ -499,18 +482,45 @@ def _unusable(results: Results) -> list[Row]:
 # -- the page ------------------------------------------------------------------------------------
 
 
-def _embedded(results: Results, found: dict[str, list[Finding]]) -> str:
-    """Return the JSON copy of the tables; no ``<`` is left that could end the script element."""
+def _column(values: list[Any]) -> Any:
+    """Return a column of texts as its different values and indices into them, others as is."""
+    if not any(isinstance(value, str) for value in values):
+        return values
+    known = sorted({value for value in values if value is not None})
+    place = {value: index for index, value in enumerate(known)}
+    return {
+        "dictionary": known,
+        "indices": [None if value is None else place[value] for value in values],
+    }
+
+
+def _embedded(results: Results, found: dict[str, list[Finding]], shown: list[Section]) -> str:
+    """Return the JSON copy of the tables."""
     payload = {
         "chronocore_version": chronocore_version(),
+        "format": (
+            "tables: by name, a column is a list of values, or a dictionary and indices into it"
+        ),
         "study": results.study.path.resolve().name,
         "settings": results.summary.settings,
         "runs": [msgspec.to_builtins(run) for run in results.summary.runs],
         "findings": {
             label: [asdict(finding) for finding in listed] for label, listed in found.items()
         },
-        "tables": {name: table.to_pylist() for name, table in results.tables.items()},
+        "sections": {
+            section.anchor: [asdict(sentence) for sentence in section.sentences]
+            for section in shown
+        },
+        "tables": {
+            name: {column: _column(values) for column, values in table.to_pydict().items()}
+            for name, table in results.tables.items()
+        },
     }
+    return _in_script(payload)
+
+
+def _in_script(payload: Any) -> str:
+    """Return JSON without a ``<`` that could end the script element."""
     text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return (
         text.replace("<", "\\u003c")
@@ -519,6 +529,13 @@ def _embedded(results: Results, found: dict[str, list[Finding]]) -> str:
         .replace("\u2028", "\\u2028")
         .replace("\u2029", "\\u2029")
     )
+
+
+def _script() -> tuple[str, str]:
+    """Return the script of the page and its digest, as the page's policy names it."""
+    text = files("chronocore.report").joinpath("explore.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return text, f"sha256-{digest}"
 
 
 def _boundaries(results: Results) -> str:
@@ -531,18 +548,20 @@ def _variables(mode: int) -> str:
     return "".join(f"--fig-{name}:{pair[mode]};" for name, pair in COLOURS.items())
 
 
-def page(results: Results, figures: Sequence[Figure]) -> str:
+def page(results: Results, gallery: Gallery) -> str:
     """Return the report as HTML.
 
     Parameters
     ----------
     results : Results
-    figures : sequence of Figure
+    gallery : Gallery
+        Its figures.
 
     Returns
     -------
     str
-        The page. It has no script, and names no file and no address.
+        The page. It names no file and no address, and runs one script, which only filters what
+        the page holds.
     """
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
@@ -550,8 +569,11 @@ def page(results: Results, figures: Sequence[Figure]) -> str:
     template = environment.from_string(
         files("chronocore.report").joinpath("page.html.jinja").read_text(encoding="utf-8")
     )
-    by_name = {figure.name: figure for figure in figures}
-    tables = {name: _table(results, name) for name in TABLES}
+    shown = sections(results)
+    composition = filled(results, *COMPOSITION)
+    placed = [*composition, *(name for section in shown for name in section.tables)]
+    tables = {name: _table(results, name) for name in placed if name in TABLES}
+    script, script_hash = _script()
     listed = questions(results)
     found = {run.label: findings_of(results, run, listed) for run in results.evaluated}
     rests_on = {run.label: basis(results, run, listed) for run in results.evaluated}
@@ -584,19 +606,11 @@ def page(results: Results, figures: Sequence[Figure]) -> str:
         cautions=[(label, held) for label, held in cautions if held],
         runs=_runs(results),
         skipped=results.summary.skipped,
-        sections=[
-            {
-                "anchor": anchor,
-                "heading": heading,
-                "text": text,
-                "figures": [by_name[name] for name in names],
-                "tables": [tables[name] for name in held],
-            }
-            for anchor, heading, text, names, held in SECTIONS
-        ],
-        human_shift=by_name["human_shift"],
-        filter_tables=[tables["t06"], tables["nearest"]],
-        composition=tables["t01"],
+        sections=shown,
+        figures=gallery.figures,
+        omitted=gallery.omitted,
+        tables=tables,
+        composition=composition,
         examples=_examples(results),
         unusable=_unusable(results),
         manifest=manifest,
@@ -608,6 +622,9 @@ def page(results: Results, figures: Sequence[Figure]) -> str:
         references_only=all(run.engine == "reference" for run in results.evaluated),
         light=Markup(_variables(0)),
         dark=Markup(_variables(1)),
-        embedded=Markup(_embedded(results, found)),
+        embedded=Markup(_embedded(results, found, shown)),
+        pair_data=Markup(_in_script(pair_data(results))),
+        script=Markup(script),
+        script_hash=Markup(script_hash),
         svg=Markup,
     )
