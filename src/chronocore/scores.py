@@ -37,7 +37,9 @@ __all__ = [
     "VALID",
     "PairPredictions",
     "PairScores",
+    "against_gold",
     "largest_difference",
+    "outcome_codes",
     "pair_predictions",
     "pair_scores",
     "retained_at",
@@ -299,7 +301,7 @@ class PairScores:
 
     def within(self, tau: float) -> PairScores:
         """Return the scores under another tolerance of accuracy."""
-        return replace(self, tau=tau, outcome=_outcome(self.d_old, self.d_new, tau))
+        return replace(self, tau=tau, outcome=outcome_codes(self.d_old, self.d_new, tau))
 
     def under(self, boundaries: str | Sequence[float]) -> PairScores:
         """Return the scores under another set of shift boundaries."""
@@ -375,7 +377,8 @@ def _is_even(rows: Rows) -> Flags:
     return np.asarray(np.maximum.reduceat(distance, begins) <= ATOL)
 
 
-def _outcome(d_old: Floats, d_new: Floats, tau: float) -> Codes:
+def outcome_codes(d_old: Floats, d_new: Floats, tau: float) -> Codes:
+    """Return the position in :data:`OUTCOMES` of each pair."""
     old, new = at_most(d_old, tau), at_most(d_new, tau)
     return np.select([old & new, old, new], [0, 1, 2], 3).astype(np.int8)
 
@@ -398,6 +401,46 @@ def _stability(shift: Codes, d_m: Floats, boundaries: str | Sequence[float]) -> 
     return np.select(conditions, [0, 1, 2], -1).astype(np.int8)
 
 
+def against_gold(
+    data: PairPredictions, *, tau: float, d_h: Floats | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of :class:`PairScores` that depend on gold, in the order of ``data``.
+
+    Parameters
+    ----------
+    data : PairPredictions
+    tau : float
+        Tolerance of accuracy.
+    d_h : (n,) float64, optional
+        Human shift; by default the distance between the two gold distributions.
+    """
+    old, new, undated, support = data.old, data.new, data.undated, data.supports
+    if d_h is None:
+        d_h = wasserstein(data.gold_old, data.gold_new, support)
+    d_old = wasserstein(old, data.gold_old, support)
+    d_new = wasserstein(new, data.gold_new, support)
+    d_old_to_new = wasserstein(old, data.gold_new, support)
+    d_new_to_old = wasserstein(new, data.gold_old, support)
+    d_m = wasserstein(old, new, support)
+    nearest, is_default = _default_years(data)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(above(d_h, 0.0), d_m / d_h, np.nan)
+    return {
+        "d_old": d_old,
+        "d_new": d_new,
+        "d_old_to_new": d_old_to_new,
+        "d_new_to_old": d_new_to_old,
+        "ratio": ratio,
+        "cosine": direction_cosine(data.gold_old, data.gold_new, old, new),
+        "nearest_distance": nearest,
+        "benefit_old": wasserstein(undated, data.gold_old, support) - d_old,
+        "benefit_new": wasserstein(undated, data.gold_new, support) - d_new,
+        "outcome": outcome_codes(d_old, d_new, tau),
+        "alignment": _alignment(d_old, d_new, d_old_to_new, d_new_to_old),
+        "credit": _credit(data, is_default),
+    }
+
+
 def pair_scores(
     data: PairPredictions,
     *,
@@ -418,45 +461,27 @@ def pair_scores(
             f"none of the {data.n_incomplete} pairs has a valid old, new and undated "
             "prediction; see the statuses that predict printed"
         )
-    old, new, undated, support = data.old, data.new, data.undated, data.supports
     d_h = np.asarray(data.pairs["d_h"].to_numpy(), dtype=np.float64)
-    d_old = wasserstein(old, data.gold_old, support)
-    d_new = wasserstein(new, data.gold_new, support)
-    d_old_to_new = wasserstein(old, data.gold_new, support)
-    d_new_to_old = wasserstein(new, data.gold_old, support)
-    d_m = wasserstein(old, new, support)
+    columns = against_gold(data, tau=tau, d_h=d_h)
+    d_m = wasserstein(data.old, data.new, data.supports)
     shift = shift_index(d_h, boundaries)
-    nearest, is_default = _default_years(data)
-    rank, size = _strata_ranks(nearest, _strata(data.pairs))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(above(d_h, 0.0), d_m / d_h, np.nan)
+    rank, size = _strata_ranks(columns["nearest_distance"], _strata(data.pairs))
     pair_ids = np.asarray(data.pairs["pair_id"].to_numpy(zero_copy_only=False)).astype(str)
     scores = PairScores(
         pair=data.index,
         pair_ids=pair_ids,
         d_h=d_h,
-        d_old=d_old,
-        d_new=d_new,
-        d_old_to_new=d_old_to_new,
-        d_new_to_old=d_new_to_old,
         d_m=d_m,
-        ratio=ratio,
-        cosine=direction_cosine(data.gold_old, data.gold_new, old, new),
-        nearest_distance=nearest,
-        benefit_old=wasserstein(undated, data.gold_old, support) - d_old,
-        benefit_new=wasserstein(undated, data.gold_new, support) - d_new,
-        identical_old=largest_difference(old, undated) <= ATOL,
-        identical_new=largest_difference(new, undated) <= ATOL,
+        **columns,
+        identical_old=largest_difference(data.old, data.undated) <= ATOL,
+        identical_new=largest_difference(data.new, data.undated) <= ATOL,
         shift=shift,
-        outcome=_outcome(d_old, d_new, tau),
-        alignment=_alignment(d_old, d_new, d_old_to_new, d_new_to_old),
         stability=_stability(shift, d_m, boundaries),
-        credit=_credit(data, is_default),
         n_timepoints=np.asarray(data.pairs["n_timepoints"].to_numpy(), dtype=np.int64),
         retained=np.ones(len(data), bool) if is_reference else retained_at(rank, size, retain),
         rank=rank,
         stratum_size=size,
-        even=_is_even(old) & _is_even(new),
+        even=_is_even(data.old) & _is_even(data.new),
         tau=tau,
         data=data,
     )
