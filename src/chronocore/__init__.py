@@ -3,8 +3,8 @@
 The data flow, stage by stage: microdata (:mod:`chronocore.sources`) -> gold distributions
 (:mod:`chronocore.gold`) -> temporal pairs (:mod:`chronocore.pairs`) -> prompts
 (:mod:`chronocore.prompts`) -> predictions (:mod:`chronocore.predict`) -> scores
-(:mod:`chronocore.scores`) -> tables (:mod:`chronocore.tables`) -> report
-(:mod:`chronocore.report`).
+(:mod:`chronocore.scores`) -> tables (:mod:`chronocore.tables`) -> figures
+(:mod:`chronocore.figures`) and report (:mod:`chronocore.report`).
 """
 
 from chronocore.build import BuildResult, build
@@ -20,6 +20,7 @@ from chronocore.errors import (
     StorageError,
     StudyError,
 )
+from chronocore.figures import FiguresResult, figures
 from chronocore.inference import BootstrapResult, bootstrap
 from chronocore.metrics import (
     WeightedDistributions,
@@ -56,6 +57,7 @@ __all__ = [
     "ChronocoreError",
     "ConfigurationError",
     "EngineError",
+    "FiguresResult",
     "Finding",
     "InvalidInputError",
     "MissingDependencyError",
@@ -80,6 +82,7 @@ __all__ = [
     "direction_cosine",
     "export_run",
     "false_discovery",
+    "figures",
     "findings",
     "kendalls_w",
     "knowledge_filter",

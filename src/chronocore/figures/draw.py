@@ -87,7 +87,14 @@ class Figure:
         if form == "png":
             png: bytes = vl_convert.svg_to_png(svg.decode(), scale=PNG_SCALE)
             return png
-        pdf: bytes = vl_convert.svg_to_pdf(svg.decode(), scale=PDF_SCALE)
+        # A PDF has one point a pixel.
+        points = re.sub(
+            r'(?<= )(width|height)="([\d.]+)"',
+            lambda match: f'{match[1]}="{PDF_SCALE * float(match[2]):.2f}"',
+            svg.decode(),
+            count=2,
+        )
+        pdf: bytes = vl_convert.svg_to_pdf(points)
         return pdf
 
     def inline(self) -> str:

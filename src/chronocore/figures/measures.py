@@ -593,7 +593,7 @@ def errors(sheet: Sheet) -> Drawing | str:
     )  # fmt: skip
     points = [(row["d_old"], row["d_new"]) for row in rows]
     grid = len(points) > MANY_POINTS
-    spots = _density(points, top, 44) if grid else [{"x": a, "y": b, "z": 12} for a, b in points]
+    spots = _density(points, top, 36) if grid else [{"x": a, "y": b, "z": 12} for a, b in points]
     ticks: list[alt.Chart] = []
     if tau <= top:
         for at in ({"x": tau, "y": 0, "x2": tau, "y2": tau}, {"x": 0, "y": tau, "x2": tau,
@@ -641,7 +641,7 @@ def errors(sheet: Sheet) -> Drawing | str:
 
 # -- figures 13 and 14 ---------------------------------------------------------------------------
 
-_BANDS = ("stable", "moderate", "strong_plus")
+_BANDS = ("stable", "moderate", "strong_plus", "all")
 
 #: Below each bound the colour of a cell, and of the text on it.
 _HEAT = ((20, "h1", "ink"), (40, "h2", "ink"), (60, "h3", "ink"), (80, "h4", "on-strong"),
@@ -668,13 +668,14 @@ def _heat(sheet: Sheet, table: str, head: str, what: str) -> Drawing | str:
     held = {survey: groups for survey, groups in sorted(held.items()) if len(groups) > 1}
     if not held:
         return f"No survey of the study has two {what}s with at least {SMALL_N} pairs in a cell."
-    extent = 126
+    extent = 122
     width = WIDTH - extent
     panels, said = [], []
     for survey, groups in held.items():
-        def rank(name: str, groups: Any = groups) -> tuple[float, str]:
-            cell = groups[name].get("strong_plus") or next(iter(groups[name].values()))
-            return -cell["mean"]["estimate"], name
+        def rank(name: str, groups: Any = groups) -> tuple[bool, float, str]:
+            cell = groups[name].get("strong_plus")
+            known = cell or next(iter(groups[name].values()))
+            return cell is None, -known["mean"]["estimate"], name
 
         ordered = sorted(groups, key=rank)
         keys = [line_key(i, plain(name)) for i, name in enumerate(ordered)]
@@ -835,7 +836,7 @@ def human_and_model_shift(sheet: Sheet) -> Drawing | str:
             if not members:
                 continue
             if len(own) > MANY_POINTS:
-                spots = _root_cells(members, top, 30)
+                spots = _root_cells(members, top, 36 if columns == 1 else 20)
             else:
                 size = 26 if columns == 1 else 15
                 spots = [

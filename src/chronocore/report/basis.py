@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from chronocore.results import Results
 from chronocore.score import RunSummary
-from chronocore.tolerance import ATOL
 from chronocore.wording import wordings
 
-__all__ = ["VALID", "Basis", "Question", "answers", "basis", "questions"]
+__all__ = ["VALID", "Basis", "Question", "basis", "questions"]
 
 #: A share of the pairs above this makes one question the subject of the whole evaluation.
 DOMINANT = 1 / 3
@@ -96,9 +95,10 @@ def questions(results: Results) -> list[Question]:
     complete: dict[str, Counter[tuple[str, str]]] = {}
     retained: dict[str, Counter[tuple[str, str]]] = {}
     for run in results.evaluated:
-        scores = _scores(results, run)
-        complete[run.run_id] = Counter(map(_where, scores))
-        retained[run.run_id] = Counter(_where(row) for row in scores if row["retained"])
+        scores = results.study.scores(run.run_id).select(["survey", "variable", "retained"])
+        rows = scores.to_pylist()
+        complete[run.run_id] = Counter(map(_where, rows))
+        retained[run.run_id] = Counter(_where(row) for row in rows if row["retained"])
     short = wordings(items)
     found = [
         Question(
@@ -116,41 +116,8 @@ def questions(results: Results) -> list[Question]:
     return sorted(found, key=lambda question: -question.pairs)
 
 
-def _scores(results: Results, run: RunSummary) -> list[dict[str, Any]]:
-    columns = ["survey", "variable", "country", "year_old", "year_new", "retained", "d_m"]
-    rows: list[dict[str, Any]] = results.study.scores(run.run_id).select(columns).to_pylist()
-    return rows
-
-
-def answers(results: Results, run: RunSummary) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """Return a run's first answers by survey, variable, country and year."""
-    (instruction,) = (
-        row["instruction"]
-        for row in results.study.runs().to_pylist()
-        if row["run_id"] == run.run_id
-    )
-    columns = ["prompt_id", "kind", "instruction", "survey", "variable", "country", "year"]
-    prompts = {
-        row["prompt_id"]: row
-        for row in results.study.prompts().select(columns).to_pylist()
-        if row["kind"] != "modal" and row["instruction"] == instruction
-    }
-    return {
-        (p["survey"], p["variable"], p["country"], p["year"]): row
-        for row in results.study.predictions(run.run_id).to_pylist()
-        if row["repeat"] == 0 and (p := prompts.get(row["prompt_id"])) is not None
-    }
-
-
-def _is_even(probs: Iterable[float] | None) -> bool:
-    if probs is None:
-        return False
-    values = list(probs)
-    return max(abs(value - 1 / len(values)) for value in values) <= ATOL
-
-
 def basis(results: Results, run: RunSummary, listed: Sequence[Question] | None = None) -> Basis:
-    """Return what the evaluation of a run rests on.
+    """Return what the evaluation of a run rests on: cells of the table ``basis``.
 
     Parameters
     ----------
@@ -160,26 +127,20 @@ def basis(results: Results, run: RunSummary, listed: Sequence[Question] | None =
     listed : sequence of Question, optional
         What :func:`questions` returned, if it is there already.
     """
-    kept = [row for row in _scores(results, run) if row["retained"]]
-    given = answers(results, run)
-    even = sum(
-        all(
-            _is_even(given[row["survey"], row["variable"], row["country"], row[year]]["probs"])
-            for year in ("year_old", "year_new")
-        )
-        for row in kept
-    )
     listed = questions(results) if listed is None else listed
     held = [question for question in listed if question.retained[run.run_id]]
-    most = max(held, key=lambda question: question.retained[run.run_id], default=None)
+
+    def held_by(measure: str) -> int:
+        return round(results.cell("basis", run, "all", measure).estimate or 0)
+
     return Basis(
-        pairs=run.n_pairs,
-        complete=run.n_complete,
-        retained=len(kept),
-        questions=len(held),
-        countries=len({row["country"] for row in kept}),
-        most=most,
-        n_most=most.retained[run.run_id] if most else 0,
-        even=even,
-        still=sum(row["d_m"] is not None and row["d_m"] <= ATOL for row in kept),
+        pairs=held_by("pairs"),
+        complete=held_by("complete"),
+        retained=held_by("retained"),
+        questions=held_by("questions"),
+        countries=held_by("countries"),
+        most=max(held, key=lambda question: question.retained[run.run_id], default=None),
+        n_most=held_by("largest_question"),
+        even=held_by("even"),
+        still=held_by("identical_years"),
     )

@@ -23,7 +23,7 @@ function unpack(data) {
     region: decode(data.region, Uint16Array),
     runs: data.runs.map((run) => ({
       label: run.label,
-      pair: decode(run.pair, Uint32Array),
+      pair: decode(run.pair, data.bytes === 2 ? Uint16Array : Uint32Array),
       bits: decode(run.bits, Uint16Array),
       ratio: decode(run.ratio, Float32Array),
       older: decode(run.older, Float32Array),

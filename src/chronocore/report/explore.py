@@ -82,7 +82,7 @@ def _cell(results: Results, run: Any, measure: Mapping[str, Any], group: str) ->
 def pair_data(results: Results) -> dict[str, Any]:
     """Return the evaluated pairs of every evaluated run as text a page can hold.
 
-    About 25 characters a pair and run: two bytes of classes, decided when the study was scored,
+    About 22 characters a pair and run: two bytes of classes, decided when the study was scored,
     and three numbers in single precision.
     """
     columns = ["pair_id", "survey", "topic", "region"]
@@ -95,7 +95,8 @@ def pair_data(results: Results) -> dict[str, Any]:
         ]
     )
     regions, region = _coded([name or "no region" for name in pairs["region"]])
-    place = {pair_id: index for index, pair_id in enumerate(pairs["pair_id"])}
+    place = {pair_id: number for number, pair_id in enumerate(pairs["pair_id"])}
+    index = np.uint16 if len(place) <= np.iinfo(np.uint16).max else np.uint32
     runs = []
     for run in results.evaluated:
         scores = results.study.scores(run.run_id)
@@ -116,7 +117,7 @@ def pair_data(results: Results) -> dict[str, Any]:
         runs.append(
             {
                 "label": run.label,
-                "pair": _text(np.array([place[p] for p in held["pair_id"]], dtype=np.uint32)),
+                "pair": _text(np.array([place[p] for p in held["pair_id"]], dtype=index)),
                 "bits": _text(bits.astype(np.uint16)),
                 "ratio": _text(_reals(held["ratio"]).astype(np.float32)),
                 "older": _text(_reals(held["benefit_old"]).astype(np.float32)),
@@ -146,6 +147,7 @@ def pair_data(results: Results) -> dict[str, Any]:
         "measures": measures,
         "cells": cells,
         "names": {"survey": surveys, "topic": topics, "region": regions},
+        "bytes": np.dtype(index).itemsize,
         "survey": _text(survey),
         "topic": _text(topic),
         "region": _text(region),

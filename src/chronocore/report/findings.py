@@ -37,7 +37,8 @@ class Finding:
         What the numbers say in short and what they rest on; accuracy and alignment; magnitude
         and direction; naming a year.
     sentence : str
-        Plain text. Every number in it is a cell of ``tables``, or counts pairs.
+        Plain text. Every number in it is a cell of ``tables``, or a count of the pairs that a
+        percentage in it stands for.
     tables : tuple of str
         Names of the tables it is read from.
     """
@@ -81,7 +82,7 @@ def findings_of(
     agreed = _Agreed()
     answer = " ".join(answer_of(results, run, rests_on))
     return [
-        Finding("Answer", answer, ("t08", "t11")),
+        Finding("Answer", answer, ("basis", "t08", "t11")),
         _accuracy(results, run, agreed),
         _change(results, run, agreed),
         _naming(results, run, agreed),

@@ -43,14 +43,13 @@ def _extremes(rows: list[dict[str, Any]], what: str, several: bool) -> Sentence 
 
 def section(results: Results) -> Section | None:
     """Return the section, where a cell has enough pairs."""
-    shown = filled(
-        results, "topics", "topics-range", "topics-broad", "topics-broad-range", "regions",
-        "regions-range", "agreement",
-    )  # fmt: skip
-    if not shown:
-        return None
     several = len(results.evaluated) > 1
     end = "-range" if several else ""
+    shown = filled(
+        results, f"topics{end}", f"topics-broad{end}", f"regions{end}", "agreement"
+    )
+    if not shown:
+        return None
     sentences = [
         _extremes(results.tables[name + end].to_pylist(), what, several)
         for name, what in (("topics-broad", "topic"), ("regions", "region"))
@@ -81,6 +80,12 @@ def section(results: Results) -> Section | None:
             "The same measures by topic and by region of the world. A cell with fewer than 20 "
             "pairs is blank. Groups differ in more than what a model knows of them, for example in "
             "how much they changed."
+            + (
+                " The cells of every run are in the tables topics, topics-broad and regions, in "
+                "the study's folder and in the copy embedded here."
+                if several
+                else ""
+            )
         ),
         sentences=tuple(one for one in sentences if one is not None),
         figures=("fig13", "fig14"),
