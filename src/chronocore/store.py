@@ -15,12 +15,15 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import filelock
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chronocore import schema
@@ -384,29 +387,28 @@ class Study:
     def _read_part(self, run_id: str, part: Path) -> pa.Table:
         """Read a part and check that it belongs where it lies and says what it may say."""
         table = read_parquet(part, schema.PREDICTIONS)
-        found = set(table["run_id"].to_pylist()) - {run_id}
+        found = set(table["run_id"].unique().to_pylist()) - {run_id}
         if found:
             raise StudyError(
                 f"{part} holds run {sorted(map(str, found))[0]}, not {run_id}; move it where it "
                 "belongs or delete it"
             )
-        unknown = set(table["status"].to_pylist()) - STATUSES
+        unknown = set(table["status"].unique().to_pylist()) - STATUSES
         if unknown:
             raise StudyError(
                 f"{part} has the unknown status {sorted(map(str, unknown))[0]!r}; delete the file "
                 "and run predict again"
             )
         if part.parent.name != "kind=modal":
-            for status, probs in zip(
-                table["status"].to_pylist(), table["probs"].to_pylist(), strict=True
-            ):
-                given = probs is not None and len(probs) > 1
-                if (status in ("ok", "recovered")) != given:
-                    raise StudyError(
-                        f"{part} has a row with status {status} "
-                        f"{'and' if given else 'but no'} distribution; delete the file and run "
-                        "predict again"
-                    )
+            given = pc.fill_null(pc.greater(pc.list_value_length(table["probs"]), 1), False)
+            usable = pc.is_in(table["status"], pa.array(["ok", "recovered"]))
+            wrong = pc.index(pc.equal(usable, given), False).as_py()
+            if wrong >= 0:
+                raise StudyError(
+                    f"{part} has a row with status {table['status'][wrong]} "
+                    f"{'and' if given[wrong].as_py() else 'but no'} distribution; delete the file "
+                    "and run predict again"
+                )
         return table
 
     def predictions(self, run_id: str, kind: str | None = None) -> pa.Table:
@@ -414,19 +416,22 @@ class Study:
         tables = [self._read_part(run_id, part) for part in self._parts(run_id, kind)]
         if not tables:
             return schema.PREDICTIONS.empty_table()
-        table = pa.concat_tables(tables)
-        rows = zip(
-            *(table[c].to_pylist() for c in ("prompt_id", "repeat", "status", "attempt")),
-            strict=True,
-        )
-        best: dict[tuple[str, int], tuple[tuple[bool, int], int]] = {}
-        for index, (prompt, repeat, status, attempt) in enumerate(rows):
-            rank = (status != "error", attempt)
-            key = (prompt, repeat)
-            if key not in best or rank > best[key][0]:
-                best[key] = (rank, index)
-        order = [index for _, (_, index) in sorted(best.items())]
-        return table.take(pa.array(order, pa.int64()))
+        # Last of each prompt and repeat: an answer before an error, then the later attempt.
+        # Equal ones keep the first, as parts are read in order.
+        table = pa.concat_tables(tables).combine_chunks()
+        codes = table["prompt_id"].combine_chunks().dictionary_encode()
+        names = np.asarray(codes.dictionary.to_numpy(zero_copy_only=False)).astype(str)
+        place = np.empty(len(names), dtype=np.int64)
+        place[np.argsort(names, kind="stable")] = np.arange(len(names))
+        prompt = place[codes.indices.to_numpy()]
+        repeat, attempt = table["repeat"].to_numpy(), table["attempt"].to_numpy()
+        answered = pc.not_equal(table["status"], "error").to_numpy()
+        row = np.arange(len(table))
+        order = np.lexsort((-row, attempt, answered, repeat, prompt))
+        last = np.ones(len(order), dtype=bool)
+        ranked = np.stack([prompt[order], repeat[order]])
+        last[:-1] = (ranked[:, 1:] != ranked[:, :-1]).any(axis=0)
+        return table.take(pa.array(order[last]))
 
     def drop_errors(self, run_id: str, kinds: Sequence[str]) -> dict[tuple[str, int], int]:
         """Remove rows without an answer, so that they can be asked again.
@@ -486,8 +491,9 @@ class Study:
                 path.unlink(missing_ok=True)
             except OSError as error:
                 raise _storage_error("write", path, error) from error
-            for relative, content in files.items():
-                self.write(relative, content)
+            # Most of the time of a small file goes into waiting for the disk.
+            with ThreadPoolExecutor(max_workers=8) as pool:
+                list(pool.map(self.write, files.keys(), files.values()))
             self._keep_scores(run_ids)
             write_atomic(path, summary)
 

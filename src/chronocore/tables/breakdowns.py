@@ -88,7 +88,7 @@ def _fill(cells: Cells, context: Context, dimension: str) -> None:
     quantities = [quantity for _, quantity in MEASURES] + [_equal_countries(context)]
     for evaluation in context.evaluations:
         for survey in _surveys(context, dimension):
-            view = View("model", survey, context.of_survey(evaluation.scores["model"], survey))
+            view = View("model", survey, context.own_scores(evaluation, survey))
             codes = labels.codes[view.scores.pair]
             for code, group in sorted(enumerate(labels.names), key=lambda pair: pair[1]):
                 members = codes == code

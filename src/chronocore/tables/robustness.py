@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -42,7 +43,10 @@ def _set_views(context: Context) -> Iterator[tuple[Evaluation, View, str, bool]]
         for own in context.own_views(evaluation):
             for name, chosen in context.boundary_sets.items():
                 in_force = context.in_force(chosen)
-                scores = own.scores if in_force else own.scores.under(chosen)
+                key = ("set", evaluation.run_id, own.survey, name)
+                scores = own.scores
+                if not in_force:
+                    scores = context.keep(key, partial(own.scores.under, chosen))
                 yield evaluation, View("model", own.survey, scores), name, in_force
 
 
@@ -91,7 +95,9 @@ def _level_views(context: Context) -> Iterator[tuple[Evaluation, View, str, bool
                 kept = scored.at(retain)
                 # References alone are evaluated on all pairs, whatever the level in force.
                 in_force = bool((kept == scored.retained).all())
-                yield evaluation, View("model", survey, scored.take(kept)), level, in_force
+                key = ("level", evaluation.run_id, survey, level)
+                scores = context.keep(key, partial(scored.take, kept))
+                yield evaluation, View("model", survey, scores), level, in_force
 
 
 _MAIN = ("t08", "t10", "t11")
