@@ -589,7 +589,7 @@ def _choose(method: str, sample: _Sample, statistics: list[str | float], infinit
             method = "multinomial"
         elif applies["rank"]:
             method = "rank"
-        elif applies["levels"] and _few_levels(sample):
+        elif applies["levels"] and _few_levels(_difference(sample)):
             method = "levels"
         else:
             method = "resample"
@@ -606,8 +606,7 @@ def _choose(method: str, sample: _Sample, statistics: list[str | float], infinit
     return method
 
 
-def _few_levels(sample: _Sample) -> bool:
-    values = _difference(sample)
+def _few_levels(values: Floats) -> bool:
     # A look at a part tells most continuous samples without sorting them whole.
     if len(np.unique(values[: 4 * _MAXIMUM_LEVELS])) > _MAXIMUM_LEVELS:
         return False

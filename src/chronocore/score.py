@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronocore.arrow import Rows, rows_of
-from chronocore.config import ScoreSettings
+from chronocore.config import CLUSTERS, ScoreSettings
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.metrics import BOUNDARIES, retained_count, shift_class, wasserstein
+from chronocore.modal import ModalAnswers, modal_answers
+from chronocore.noise import NoiseResult, load_noise
 from chronocore.predict import find_run, prompts_of
 from chronocore.scores import (
     VALID,
@@ -31,6 +33,7 @@ from chronocore.scores import (
 )
 from chronocore.store import Study
 from chronocore.tables import (
+    POOLED,
     TABLES,
     Benchmark,
     Context,
@@ -152,6 +155,8 @@ def score(
     resamples: int | None = None,
     confidence_level: float | None = None,
     seed: int | None = None,
+    cluster: str | None = None,
+    gold_error: bool | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> ScoreResult:
     """Score every run of a study and write its tables.
@@ -169,6 +174,11 @@ def score(
         Bootstrap resamples of each interval.
     confidence_level : float, optional
     seed : int, optional
+    cluster : {"pair", "country", "variable"}, optional
+        What intervals resample: pairs, or all pairs of a country or of a question at once.
+    gold_error : bool, optional
+        Carry the surveys' own sampling error into the intervals: each resample also draws the
+        gold distributions again, with their effective sample sizes.
         All of these default to ``[score]`` in ``study.toml``.
     progress : callable
         Called with a line of text at each step.
@@ -197,6 +207,8 @@ def score(
         "resamples": resamples,
         "confidence_level": confidence_level,
         "seed": seed,
+        "cluster": cluster,
+        "gold_error": gold_error,
     }
     settings = msgspec.structs.replace(
         config.score, **{key: value for key, value in given.items() if value is not None}
@@ -219,6 +231,7 @@ def score(
     benchmark = Benchmark(pairs, gold, items)
     scored: dict[str, _Scored] = {}
     repeats: list[RepeatedRun] = []
+    modal: dict[str, ModalAnswers] = {}
     summaries: list[RunSummary] = []
     skipped: dict[str, str] = {}
     prompts_by: dict[str, pa.Table] = {}
@@ -244,6 +257,9 @@ def score(
             continue
         entry = _Scored(run, data, scores)
         scored[run["run_id"]] = entry
+        answers = _modal(entry, pairs, prompts, predictions)
+        if answers is not None:
+            modal[run["run_id"]] = answers
         repeated = _repeated(entry, predictions, prompts, items)
         if repeated is not None:
             repeats.append(repeated)
@@ -275,6 +291,8 @@ def score(
         _evaluations(scored, settings, chosen),
         settings,
         chosen,
+        modal=modal,
+        noise=_noise(opened),
         instructions=_instruction_runs(scored),
         repeats=repeats,
     )
@@ -306,9 +324,28 @@ def _check(settings: ScoreSettings) -> None:
         ("resamples", settings.resamples >= 1, "must be at least 1"),
         ("confidence_level", 0 < settings.confidence_level < 1, "must lie in (0, 1)"),
         ("seed", 0 <= settings.seed < 2**63, "must be a non-negative integer"),
+        ("cluster", settings.cluster in CLUSTERS, f"must be one of {', '.join(CLUSTERS)}"),
     ):
         if not holds:
             raise ConfigurationError(f"{name} {what}, not {getattr(settings, name)}")
+
+
+def _modal(
+    entry: _Scored, pairs: pa.Table, prompts: pa.Table, predictions: pa.Table
+) -> ModalAnswers | None:
+    """Return the modal answers of a run; None if it has none."""
+    if predictions["choice"].null_count == len(predictions):
+        return None
+    ratio = np.full(len(pairs), np.nan)
+    ratio[entry.scores.pair] = entry.scores.ratio
+    return modal_answers(pairs, prompts, predictions, ratio)
+
+
+def _noise(study: Study) -> dict[str, tuple[NoiseResult, pa.Table]]:
+    """Return the sampling noise that was simulated for the pairs of the study as they are."""
+    digest = study.manifest()["files"]["pairs.parquet"]
+    found = {name: (load_noise(study, name), study.noise(name)) for name in study.noise_designs()}
+    return {name: noise for name, noise in found.items() if noise[0].pairs_sha256 == digest}
 
 
 def _reclassified(pairs: pa.Table, boundaries: str | Sequence[float]) -> pa.Table:
@@ -433,6 +470,7 @@ def tables(
     names: str | Sequence[str] | None = None,
     *,
     run: str | None = None,
+    survey: str | None = None,
 ) -> dict[str, pa.Table]:
     """Return result tables of a scored study.
 
@@ -443,6 +481,9 @@ def tables(
         Names as in :data:`chronocore.tables.TABLES`; by default all.
     run : str, optional
         Only the rows of the run with this label or id.
+    survey : str, optional
+        Only the rows of this survey, or ``"all"``: of the pairs of every survey together. Rows
+        that belong to no survey stay.
 
     Returns
     -------
@@ -467,6 +508,16 @@ def tables(
             )
     load_summary(opened)
     results = {name: opened.table(name) for name in wanted}
+    if survey is not None:
+        known = sorted(set(opened.pairs()["survey"].unique().to_pylist()))
+        if survey not in (POOLED, *known):
+            raise ConfigurationError(
+                f"the study has no survey {survey!r}; known: {', '.join((POOLED, *known))}"
+            )
+        results = {
+            name: table.filter(pc.fill_null(pc.equal(table["survey"], survey), True))
+            for name, table in results.items()
+        }
     if run is None:
         return results
     identity = find_run(opened, run)["run_id"]

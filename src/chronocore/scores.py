@@ -229,7 +229,7 @@ class PairScores:
     ----------
     pair : (n,) int64
         Row of each pair in ``pairs.parquet``.
-    pair_ids : (n,) str
+    pair_ids : (n,) bytes
         Ascending.
     d_h, d_old, d_new, d_old_to_new, d_new_to_old, d_m : (n,) float64
         Human shift; distances of each prediction to either gold; predicted change.
@@ -264,7 +264,7 @@ class PairScores:
     """
 
     pair: Integers
-    pair_ids: NDArray[np.str_]
+    pair_ids: NDArray[np.bytes_]
     d_h: Floats
     d_old: Floats
     d_new: Floats
@@ -296,8 +296,8 @@ class PairScores:
 
     def take(self, rows: Integers | Flags) -> PairScores:
         """Return the scores of some pairs, in the order asked for."""
-        columns = (getattr(self, name)[rows] for name in _COLUMNS)
-        return PairScores(*columns, tau=self.tau, data=self.data)
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return replace(self, **columns)
 
     def within(self, tau: float) -> PairScores:
         """Return the scores under another tolerance of accuracy."""
@@ -466,7 +466,7 @@ def pair_scores(
     d_m = wasserstein(data.old, data.new, data.supports)
     shift = shift_index(d_h, boundaries)
     rank, size = _strata_ranks(columns["nearest_distance"], _strata(data.pairs))
-    pair_ids = np.asarray(data.pairs["pair_id"].to_numpy(zero_copy_only=False)).astype(str)
+    pair_ids = np.asarray(data.pairs["pair_id"].to_numpy(zero_copy_only=False)).astype(np.bytes_)
     scores = PairScores(
         pair=data.index,
         pair_ids=pair_ids,

@@ -29,11 +29,13 @@ from chronocore.tables.format import (
     format_table,
     number,
     page,
+    pooled,
     settings_line,
     wide,
     words,
 )
 from chronocore.tables.instructions import InstructionRuns, RepeatedRun
+from chronocore.tables.published import Comparison, compare_published, format_comparison
 from chronocore.tables.registry import TABLES
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "TABLES",
     "Benchmark",
     "Cells",
+    "Comparison",
     "Context",
     "Evaluation",
     "InstructionRuns",
@@ -50,9 +53,12 @@ __all__ = [
     "TableSpec",
     "WideTable",
     "all_tables",
+    "compare_published",
+    "format_comparison",
     "format_table",
     "number",
     "page",
+    "pooled",
     "settings_line",
     "wide",
     "words",

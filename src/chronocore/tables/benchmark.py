@@ -21,7 +21,7 @@ def _classes(cells: Cells, context: Context) -> None:
     for survey in [*dict.fromkeys(benchmark.survey.names), POOLED]:
         members = benchmark.shift[benchmark.in_survey(survey)]
         for shift in SHIFTS:
-            count = np.count_nonzero(members == shift)
+            count = int(np.count_nonzero(members == shift))
             cells.add(group=survey, measure=shift, unit="pairs", estimate=count, n=len(members))
         cells.add(
             group=survey, measure="total", unit="pairs", estimate=len(members), n=len(members)
@@ -98,7 +98,7 @@ def _topics(cells: Cells, context: Context) -> None:
     for survey in context.surveys:
         members = first[benchmark.in_survey(survey)[first]]
         for code, name in sorted(enumerate(topic.names), key=lambda pair: pair[1]):
-            count = np.count_nonzero(topic.codes[members] == code)
+            count = int(np.count_nonzero(topic.codes[members] == code))
             if count:
                 cells.add(survey=survey, group=name, measure="questions", unit="count",
                           estimate=count, n=len(members))  # fmt: skip
@@ -173,17 +173,17 @@ SPECS = (
         "t02", "Survey waves of the benchmark", "benchmark",
         "Years in which most answers of a country were given, countries and questions; "
         "respondents: of each country the most valid answers to one question, summed.",
-        "wave", _waves,
+        "wave", _waves, by_survey=True,
         needs="a survey with waves",
     ),
     TableSpec(
         "t03", "Modules of surveys without waves", "benchmark",
         "Years in which a module was asked, with the countries and questions of each.", "module",
-        _modules, item="year", across=("items",), needs="a survey without waves",
+        _modules, item="year", across=("items",), by_survey=True, needs="a survey without waves",
     ),
     TableSpec(
         "t04", "Questions by broad topic", "benchmark",
-        "Questions with at least one temporal pair.", "topic", _topics,
+        "Questions with at least one temporal pair.", "topic", _topics, by_survey=True,
     ),
     TableSpec(
         "mode-change", "Most common answer: kept or changed between the two years", "benchmark",

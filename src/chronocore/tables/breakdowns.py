@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from chronocore import schema
 from chronocore.components import kendalls_w
 from chronocore.metrics import SHIFTS
 from chronocore.scores import Floats, Integers, PairScores
 from chronocore.tables.cells import (
-    POOLED,
     SMALL_N,
     Cells,
     Context,
@@ -38,7 +38,6 @@ CLASSES = {
     "stable": ("stable",),
     "moderate": ("moderate",),
     "strong_plus": ("strong", "very_strong"),
-    POOLED: SHIFTS,
 }
 
 #: What results are broken down by, and the table that holds it.
@@ -72,7 +71,7 @@ def _surveys(context: Context, dimension: str) -> tuple[str, ...]:
 
 
 def _breakdown(cells: Cells, context: Context, name: str) -> None:
-    cells.columns = _cells(context, name).columns
+    cells.rows = _cells(context, name).rows
 
 
 def _cells(context: Context, name: str) -> Cells:
@@ -90,15 +89,17 @@ def _fill(cells: Cells, context: Context, dimension: str) -> None:
         for survey in _surveys(context, dimension):
             view = View("model", survey, context.own_scores(evaluation, survey))
             codes = labels.codes[view.scores.pair]
+            shift = view.scores.shift
+            by_class = {
+                item: np.logical_or.reduce([shift == SHIFTS.index(name) for name in classes])
+                for item, classes in CLASSES.items()
+            }
             for code, group in sorted(enumerate(labels.names), key=lambda pair: pair[1]):
                 members = codes == code
                 if not members.any():
                     continue
-                for item, classes in CLASSES.items():
-                    inside = members & np.isin(
-                        view.scores.shift, [SHIFTS.index(shift) for shift in classes]
-                    )
-                    rows = np.flatnonzero(inside)
+                for item, inside in by_class.items():
+                    rows = np.flatnonzero(members & inside)
                     for quantity in quantities:
                         cells.statistic(
                             evaluation, view, group, rows, quantity, item=item, minimum=SMALL_N
@@ -110,13 +111,13 @@ Estimates = dict[tuple[str, str, str, str, str], list[tuple[float | None, int]]]
 
 def _by_cell(context: Context, name: str) -> Estimates:
     """Return the estimates of a breakdown by (survey, item, measure, unit, group), one a model."""
-    source = _cells(context, name)
-    keys = ("survey", "item", "measure", "unit", "group")
+    names = schema.TABLE.names
+    keys = [names.index(key) for key in ("survey", "item", "measure", "unit", "group")]
+    estimate, n = names.index("estimate"), names.index("n")
     found: Estimates = {}
-    columns = source.columns
-    for row in range(len(source)):
-        where: Any = tuple(columns[key][row] for key in keys)
-        found.setdefault(where, []).append((columns["estimate"][row], columns["n"][row]))
+    for row in _cells(context, name).rows:
+        where: Any = tuple(row[key] for key in keys)
+        found.setdefault(where, []).append((row[estimate], row[n]))
     return found
 
 
@@ -171,13 +172,13 @@ def _specs() -> tuple[TableSpec, ...]:
         specs.append(
             TableSpec(
                 name, f"Results by {words}", "breakdowns", _NOTE, head,
-                partial(_breakdown, name=name), item="human shift",
+                partial(_breakdown, name=name), item="human shift", by_survey=True,
             )
         )  # fmt: skip
         specs.append(
             TableSpec(
                 f"{name}-range", f"Results by {words}: mean and range over models", "breakdowns",
-                _RANGE, head, partial(_over_models, name=name), item="human shift",
+                _RANGE, head, partial(_over_models, name=name), item="human shift", by_survey=True,
             )
         )  # fmt: skip
     specs.append(
@@ -185,7 +186,7 @@ def _specs() -> tuple[TableSpec, ...]:
             "agreement", "Agreement of models on which groups are hardest", "breakdowns",
             "Kendall's W, corrected for ties, over the models' rankings of the groups that are "
             "not blank for any model; 1 means identical rankings; n counts groups.",
-            "ranked", _agreement, item="human shift", needs="two or more runs",
+            "ranked", _agreement, item="human shift", by_survey=True, needs="two or more runs",
         )
     )  # fmt: skip
     return tuple(specs)

@@ -16,6 +16,8 @@ from chronocore import schema
 from chronocore.config import ScoreSettings
 from chronocore.identity import derived_seed
 from chronocore.metrics import BOUNDARIES, SHIFTS
+from chronocore.modal import ModalAnswers
+from chronocore.noise import NoiseResult
 from chronocore.scores import Flags, Integers, PairScores
 from chronocore.tables.intervals import Estimate, Intervals, Quantity, Shares, intervals_for
 
@@ -173,10 +175,10 @@ class Context:
         Thresholds, number of resamples, confidence level and seed of the intervals.
     boundaries : str or three floats
         Shift boundaries in force.
-    modal : mapping of str to pyarrow.Table, optional
+    modal : mapping of str to ModalAnswers, optional
         Modal answers by run_id.
-    noise : pyarrow.Table, optional
-        Sampling noise of each pair.
+    noise : mapping of str to (NoiseResult, pyarrow.Table), optional
+        Sampling noise of all pairs, by design.
     instructions : list of InstructionRuns
         Runs of one model under several instructions.
     repeats : list of RepeatedRun
@@ -187,8 +189,8 @@ class Context:
     evaluations: list[Evaluation]
     settings: ScoreSettings
     boundaries: str | Sequence[float] = "default"
-    modal: Mapping[str, Any] = field(default_factory=dict)
-    noise: pa.Table | None = None
+    modal: Mapping[str, ModalAnswers] = field(default_factory=dict)
+    noise: Mapping[str, tuple[NoiseResult, pa.Table]] = field(default_factory=dict)
     instructions: list[InstructionRuns] = field(default_factory=list)
     repeats: list[RepeatedRun] = field(default_factory=list)
 
@@ -205,6 +207,11 @@ class Context:
     @cached_property
     def built(self) -> dict[str, Cells]:
         """Cells of tables that other tables read."""
+        return {}
+
+    @cached_property
+    def kept(self) -> dict[tuple[Any, ...], PairScores]:
+        """Views of scores that several tables need."""
         return {}
 
     @cached_property
@@ -248,23 +255,37 @@ class Context:
             if static or prediction not in STATIC:
                 yield View(prediction, POOLED, scores)
         for survey in self.surveys[1:]:
-            yield View("model", survey, self.of_survey(evaluation.scores["model"], survey))
+            yield View("model", survey, self.own_scores(evaluation, survey))
 
     def own_views(self, evaluation: Evaluation) -> Iterator[View]:
         """Yield the run's own predictions on all pairs, then in each survey."""
         for survey in self.surveys:
-            yield View("model", survey, self.of_survey(evaluation.scores["model"], survey))
+            yield View("model", survey, self.own_scores(evaluation, survey))
+
+    def keep(self, key: tuple[Any, ...], make: Callable[[], PairScores]) -> PairScores:
+        """Return the scores kept under a key, made at first."""
+        if key not in self.kept:
+            self.kept[key] = make()
+        return self.kept[key]
+
+    def own_scores(self, evaluation: Evaluation, survey: str) -> PairScores:
+        """Return the run's own scores in a survey."""
+        key = ("model", evaluation.run_id, survey)
+        return self.keep(key, lambda: self.of_survey(evaluation.scores["model"], survey))
 
 
 def by_shift(
     scores: PairScores, shifts: Sequence[str], everything: str | None = None
 ) -> list[tuple[str, Integers]]:
     """Return the pairs of each shift class, and of all these classes under one more name."""
-    groups = [(shift, np.flatnonzero(scores.shift == SHIFTS.index(shift))) for shift in shifts]
+    masks = [scores.shift == SHIFTS.index(shift) for shift in shifts]
+    groups = [(shift, np.flatnonzero(mask)) for shift, mask in zip(shifts, masks, strict=True)]
     if everything is not None:
-        codes = [SHIFTS.index(shift) for shift in shifts]
-        groups.append((everything, np.flatnonzero(np.isin(scores.shift, codes))))
+        groups.append((everything, np.flatnonzero(np.logical_or.reduce(masks))))
     return groups
+
+
+_BLANK = np.array([np.nan])
 
 
 @dataclass(slots=True)
@@ -273,12 +294,10 @@ class Cells:
 
     name: str
     context: Context
-    columns: dict[str, list[Any]] = field(
-        default_factory=lambda: {name: [] for name in schema.TABLE.names}
-    )
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self.columns["group"])
+        return len(self.rows)
 
     def add(
         self,
@@ -297,12 +316,13 @@ class Cells:
         item: str | None = None,
     ) -> None:
         """Add a row; a number that is NaN is missing."""
-        row = (
-            run_id, label, prediction, survey, group, item, measure, unit,
-            *(None if value != value else float(value) for value in (estimate, low, high)), int(n),
+        self.rows.append(
+            (
+                run_id, label, prediction, survey, group, item, measure, unit,
+                None if estimate != estimate else float(estimate),
+                None if low != low else float(low), None if high != high else float(high), int(n),
+            )
         )  # fmt: skip
-        for column, value in zip(self.columns.values(), row, strict=True):
-            column.append(value)
 
     def _seed(
         self, stream: str, evaluation: Evaluation, survey: str, group: str, item: str | None
@@ -323,6 +343,7 @@ class Cells:
         what: Quantity | Shares,
         item: str | None,
         cell: tuple[str, str, str | None] | None,
+        minimum: int = 0,
     ) -> Estimate:
         stream, seed_group, seed_item = cell or (self.name, group, item)
         key = (
@@ -338,6 +359,8 @@ class Cells:
             else:
                 if what.defined is not None:
                     rows = rows[what.defined(view.scores)[rows]]
+                if len(rows) < minimum:
+                    return Estimate(_BLANK, _BLANK, _BLANK, len(rows))
                 memory[key] = intervals.statistic(what, view.scores, rows, seed)
         return memory[key]
 
@@ -371,14 +394,12 @@ class Cells:
         minimum : int
             With fewer pairs the cell stays blank and shows its n alone.
         """
-        found = self._estimate(evaluation, view, group, rows, quantity, item, cell)
-        shown = found.n >= minimum
-        nan = float("nan")
+        found = self._estimate(evaluation, view, group, rows, quantity, item, cell, minimum)
         self.add(
             run_id=evaluation.run_id, label=evaluation.label, prediction=view.prediction,
             survey=view.survey, group=group, item=item, measure=measure or quantity.measure,
-            unit=quantity.unit, estimate=found.estimate[0] if shown else nan,
-            low=found.low[0] if shown else nan, high=found.high[0] if shown else nan, n=found.n,
+            unit=quantity.unit, estimate=found.estimate[0], low=found.low[0], high=found.high[0],
+            n=found.n,
         )  # fmt: skip
         return found
 
@@ -407,7 +428,8 @@ class Cells:
 
     def table(self) -> pa.Table:
         """Return the rows, schema :data:`chronocore.schema.TABLE`."""
-        return pa.table(self.columns, schema=schema.TABLE)
+        columns = list(zip(*self.rows, strict=True)) or [()] * len(schema.TABLE)
+        return pa.table(dict(zip(schema.TABLE.names, columns, strict=True)), schema=schema.TABLE)
 
 
 Builder = Callable[[Cells, Context], None]
@@ -436,6 +458,10 @@ class TableSpec:
     across : tuple of str
         What the columns of the page are, outermost first: ``measure``, and ``group`` or ``item``
         where the paper sets these side by side.
+    lines : tuple of str
+        What tells the lines of the page apart, outermost first, as far as the table has it.
+    by_survey : bool
+        Whether the surveys are what the table is about; others show all surveys together first.
     needs : str
         What to run for the table to have rows, where scores alone are not enough.
     """
@@ -449,4 +475,6 @@ class TableSpec:
     item: str = "item"
     measures: tuple[str, ...] = ()
     across: tuple[str, ...] = ("measure",)
+    lines: tuple[str, ...] = ("label", "prediction", "survey", "group", "item")
+    by_survey: bool = False
     needs: str = ""

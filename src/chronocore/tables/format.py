@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chronocore.errors import ConfigurationError
 from chronocore.metrics import BOUNDARIES
-from chronocore.tables.cells import SMALL_N, TableSpec
+from chronocore.tables.cells import POOLED, SMALL_N, TableSpec
 from chronocore.tables.registry import TABLES
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "format_table",
     "number",
     "page",
+    "pooled",
     "render",
     "settings_line",
     "wide",
@@ -35,8 +37,8 @@ FORMATS = ("md", "csv", "latex", "json")
 SETTINGS_METADATA = b"chronocore.settings"
 
 
-def settings_line(settings: Mapping[str, Any]) -> str:
-    """Return the settings of tables in one sentence.
+def settings_line(settings: Mapping[str, Any], *, intervals: bool = True) -> str:
+    """Return the settings of tables in one sentence, with or without those of intervals.
 
     Examples
     --------
@@ -49,11 +51,18 @@ intervals from 1,000 resamples, seed 0.'
     """
     boundaries = settings["boundaries"]
     values = BOUNDARIES[boundaries] if isinstance(boundaries, str) else boundaries
-    return (
+    cluster = settings.get("cluster", "pair")
+    whole = {"pair": "", "country": " of whole countries", "variable": " of whole questions"}
+    gold = ", with the surveys' own sampling error" if settings.get("gold_error") else ""
+    thresholds = (
         f"Tolerance {settings['tau']:g}; {settings['retain'] * 100:g}% of pairs retained; "
-        f"shift boundaries {', '.join(f'{value:g}' for value in values)}; "
-        f"{settings['confidence_level'] * 100:g}% bootstrap intervals from "
-        f"{settings['resamples']:,} resamples, seed {settings['seed']}."
+        f"shift boundaries {', '.join(f'{value:g}' for value in values)}"
+    )
+    if not intervals:
+        return f"{thresholds}."
+    return (
+        f"{thresholds}; {settings['confidence_level'] * 100:g}% bootstrap intervals from "
+        f"{settings['resamples']:,} resamples{whole[cluster]}, seed {settings['seed']}{gold}."
     )
 
 
@@ -143,7 +152,7 @@ def _page_caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) 
         parts.append(f"* fewer than {SMALL_N} pairs.")
     used = (table.schema.metadata or {}).get(SETTINGS_METADATA)
     if used is not None and any(row["low"] is not None for row in rows):
-        parts.append(settings_line(json.loads(used)))
+        parts.append(settings_line(json.loads(used), intervals=False))
     return " ".join(parts)
 
 
@@ -171,7 +180,7 @@ def _shown(spec: TableSpec, rows: list[dict[str, Any]], across: tuple[str, ...])
     """Return the columns that tell the lines of a layout apart."""
     dimensions = [
         name
-        for name in ("label", "prediction", "survey", "group", "item")
+        for name in spec.lines
         if name not in across and any(row[name] is not None for row in rows)
     ]
     if {row["prediction"] for row in rows} <= {"model", None}:
@@ -180,6 +189,14 @@ def _shown(spec: TableSpec, rows: list[dict[str, Any]], across: tuple[str, ...])
         if len({row[name] for row in rows}) == 1 and len(dimensions) > 1:
             dimensions = [dimension for dimension in dimensions if dimension != name]
     return dimensions
+
+
+def pooled(name: str, table: pa.Table) -> pa.Table:
+    """Return the rows over all surveys together; all of a table that is about surveys."""
+    if TABLES[name].by_survey:
+        return table
+    survey = table["survey"]
+    return table.filter(pc.fill_null(pc.equal(survey, POOLED), True))
 
 
 def _index_heads(spec: TableSpec) -> dict[str, str]:

@@ -53,8 +53,7 @@ class InstructionRuns:
         return scores.take(np.isin(scores.pair, self.pairs))
 
     def distances(self, instruction: str) -> Floats:
-        """Return, for each common pair, the mean distance of its two dated predictions to those
-        under the default instruction."""
+        """Return the mean distance of each common pair's dated predictions to the default's."""
         other, base = self.data[instruction], self.data["default"]
         there = np.searchsorted(other.index, self.pairs)
         here = np.searchsorted(base.index, self.pairs)

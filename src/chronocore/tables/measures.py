@@ -31,8 +31,9 @@ __all__ = [
 ]
 
 
-def _flag(codes: Codes, *names: int) -> Flags:
-    return np.isin(codes, names)
+def _flag(codes: Codes, first: int, second: int | None = None) -> Flags:
+    # Two comparisons take a tenth of the time of numpy.isin.
+    return np.asarray(codes == first if second is None else (codes == first) | (codes == second))
 
 
 def _changes(scores: PairScores) -> Flags:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,10 +14,10 @@ import pyarrow as pa
 import chronocore_data
 from chronocore.errors import ConfigurationError
 from chronocore.tables.cells import SMALL_N
-from chronocore.tables.format import number, words
+from chronocore.tables.format import WideTable, number, render, words
 from chronocore.tables.registry import TABLES
 
-__all__ = ["Comparison", "compare_published", "format_comparison"]
+__all__ = ["Comparison", "compare_published", "comparison_lines", "format_comparison"]
 
 _FIELDS = {
     "table": pa.string(), "published_model": pa.string(), "label": pa.string(),
@@ -45,6 +45,11 @@ class Comparison:
     rows: pa.Table
     same_benchmark: bool
     note: str
+
+    def only(self, names: Collection[str]) -> Comparison:
+        """Return the comparison of some tables."""
+        inside = [name in names for name in self.rows["table"].to_pylist()]
+        return replace(self, rows=self.rows.filter(pa.array(inside, pa.bool_())))
 
 
 def _own_counts(tables: Mapping[str, pa.Table]) -> dict[str, float]:
@@ -106,6 +111,7 @@ def compare_published(
             if row["prediction"] in (None, "model"):
                 key = (name, row["label"], row["survey"], row["group"], row["item"], row["measure"])
                 own[key] = row
+    units = {(key[0], key[-1]): row["unit"] for key, row in own.items()}
     rows: list[dict[str, Any]] = []
     for cell in published["cells"]:
         known = dict(zip(published["columns"], cell, strict=True))
@@ -122,12 +128,17 @@ def compare_published(
                 {
                     "table": known["table"], "published_model": known["model"], "label": label,
                     **dict(zip(("survey", "group", "item", "measure"), where, strict=True)),
-                    "unit": found.get("unit"), "published": float(known["value"]),
+                    "unit": units.get((known["table"], known["measure"])),
+                    "published": float(known["value"]),
                     "estimate": estimate,
                     "difference": None if estimate is None else estimate - known["value"],
                     "low": found.get("low"), "high": found.get("high"), "n": found.get("n"),
                 }
             )  # fmt: skip
+    order = {name: rank for rank, name in enumerate(TABLES)}
+    rank = {label: place for place, label in enumerate([None, *labels])}
+    # A stable sort: cells keep the paper's order.
+    rows.sort(key=lambda row: (order[row["table"]], rank[row["label"]]))
     counts = {cell[5]: cell[6] for cell in published["cells"] if cell[0] == "t01"}
     mine = _own_counts(tables)
     same = all(mine.get(measure) == value for measure, value in counts.items())
@@ -154,14 +165,14 @@ def _note(
             "numbers can be reproduced."
         )
     else:
-        parts.append(
-            "The study has as many pairs in every shift class as the paper's benchmark."
-        )
+        parts.append("The study has as many pairs in every shift class as the paper's benchmark.")
     others = [label for label, model in models.items() if label.casefold() != model.casefold()]
     if others:
         beside = "; ".join(f"{label} beside {models[label]}" for label in others)
         parts.append(f"Runs set beside a model of another name: {beside}.")
-    parts.append("Known not to add up in the paper: " + " ".join(published["known_inconsistencies"]))
+    parts.append(
+        "Known not to add up in the paper: " + " ".join(published["known_inconsistencies"])
+    )
     return " ".join(parts)
 
 
@@ -221,8 +232,6 @@ def format_comparison(comparison: Comparison, form: str) -> str:
         writer.writerow(rows.column_names)
         writer.writerows(zip(*(column.to_pylist() for column in rows.columns), strict=True))
         return sink.getvalue()
-    from chronocore.tables.format import WideTable, render
-
     parts = [comparison.note + "\n" if form == "md" else f"% {comparison.note}\n"]
     for name in dict.fromkeys(rows["table"].to_pylist()):
         header, lines = comparison_lines(comparison, name)

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from chronocore.tables import (
     benchmark,
     breakdowns,
+    differences,
     filter,
     instructions,
+    modal,
+    noise,
     rf1,
     rf2,
     rf3,
@@ -18,7 +21,19 @@ from chronocore.tables.cells import TableSpec
 
 __all__ = ["TABLES"]
 
-_MODULES = (benchmark, filter, rf1, rf2, rf3, robustness, breakdowns, instructions)
+_MODULES = (
+    benchmark,
+    filter,
+    rf1,
+    rf2,
+    rf3,
+    robustness,
+    breakdowns,
+    instructions,
+    modal,
+    noise,
+    differences,
+)
 
 
 def _place(spec: TableSpec) -> tuple[bool, str]:

@@ -68,6 +68,7 @@ SPECS = (
         "t09", "RF1: accuracy by tolerance", "RF1",
         "Older and newer accuracy include pairs counted under both; the four outcomes of a pair "
         "sum to 100.", "human shift", _by_tolerance, item="tolerance",
+        lines=("label", "prediction", "survey", "item", "group"),
     ),
     TableSpec(
         "t10", "RF1: which year's gold the predictions are closer to", "RF1",

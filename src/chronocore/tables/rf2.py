@@ -65,6 +65,6 @@ SPECS = (
     TableSpec(
         "t14", "RF2: stability and false drift on stable pairs, by survey", "RF2",
         "As in t13, for each survey and for all pairs together.", "human shift",
-        _stability_by_survey,
+        _stability_by_survey, by_survey=True,
     ),
 )  # fmt: skip

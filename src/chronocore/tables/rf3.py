@@ -96,6 +96,7 @@ SPECS = (
         "t16", "RF3: default year by number of available years", "RF3",
         "The year whose gold is nearest, beside the share expected if every available year "
         "were equally likely.", "available years", _default_year, item="share",
+        measures=("oldest", "intermediate", "newest"),
     ),
     TableSpec(
         "t17", "RF3: overall effect of naming a year", "RF3",
