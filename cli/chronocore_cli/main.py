@@ -19,6 +19,7 @@ from chronocore_cli.commands.predict import predict
 from chronocore_cli.commands.quickstart import quickstart
 from chronocore_cli.commands.report import report
 from chronocore_cli.commands.score import score
+from chronocore_cli.commands.sweep import sweep
 from chronocore_cli.commands.tables import tables
 from chronocore_cli.shared import say
 
@@ -66,6 +67,7 @@ for command in (
     score,
     tables,
     report,
+    sweep,
     noise,
     bench,
     doctor,

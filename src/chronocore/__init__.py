@@ -10,6 +10,7 @@ The data flow, stage by stage: microdata (:mod:`chronocore.sources`) -> gold dis
 from chronocore.build import BuildResult, build
 from chronocore.components import VarianceComponents, kendalls_w, variance_components
 from chronocore.config import StudyConfig, load_config, preset_config
+from chronocore.differences import Measure, PairedDifferences, paired_differences
 from chronocore.errors import (
     ChronocoreError,
     ConfigurationError,
@@ -47,6 +48,7 @@ from chronocore.report import Finding, findings, report
 from chronocore.schema import chronocore_version
 from chronocore.score import ScoreResult, score, tables
 from chronocore.store import Study
+from chronocore.sweep import SweepResult, sweep
 from chronocore.warmup import warmup
 
 __version__ = chronocore_version()
@@ -60,9 +62,11 @@ __all__ = [
     "FiguresResult",
     "Finding",
     "InvalidInputError",
+    "Measure",
     "MissingDependencyError",
     "NoiseFloor",
     "NoiseResult",
+    "PairedDifferences",
     "ParsedChoice",
     "ParsedDistribution",
     "PredictResult",
@@ -74,6 +78,7 @@ __all__ = [
     "Study",
     "StudyConfig",
     "StudyError",
+    "SweepResult",
     "VarianceComponents",
     "WeightedDistributions",
     "__version__",
@@ -89,6 +94,7 @@ __all__ = [
     "load_config",
     "noise",
     "noise_floor",
+    "paired_differences",
     "parse_choice",
     "parse_distribution",
     "predict",
@@ -98,6 +104,7 @@ __all__ = [
     "sampling_noise",
     "score",
     "shift_class",
+    "sweep",
     "tables",
     "variance_components",
     "warmup",

@@ -19,6 +19,7 @@ from chronocore.errors import ConfigurationError
 from chronocore.metrics import BOUNDARIES
 
 __all__ = [
+    "CLUSTERS",
     "PRESETS",
     "Rules",
     "ScoreSettings",
@@ -31,6 +32,9 @@ __all__ = [
 ]
 
 PRESETS = ("open-sample",)
+
+#: What intervals can resample.
+CLUSTERS = ("pair", "country", "variable")
 
 
 class Source(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

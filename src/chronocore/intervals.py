@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +10,13 @@ from numpy.typing import NDArray
 
 from chronocore.errors import InvalidInputError
 from chronocore.inference import bootstrap, class_shares, seed_base
-from chronocore_kernels import two_level
+from chronocore_kernels import resampling, two_level
 
 __all__ = [
     "Units",
     "cell_interval",
     "cell_shares",
-    "cluster_labels",
+    "column_estimates",
     "ends",
     "two_level_replicates",
     "units_of",
@@ -68,8 +67,11 @@ def units_of(clusters: Any, n: int) -> Units:
     return Units(order, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 
-def _estimate(columns: Floats, statistic: str) -> Floats:
-    """Return the statistic of each column (..., n), gaps left out; NaN where nothing is left."""
+def column_estimates(columns: Floats, statistic: str) -> Floats:
+    """Return the statistic of each column of shape (..., n); NaN is left out.
+
+    A column without a value gives NaN.
+    """
     present = ~np.isnan(columns)
     count = present.sum(axis=-1)
     if statistic == "median":
@@ -102,11 +104,42 @@ def two_level_replicates(
     (n_resamples, m) float64
         NaN where a resample of a column has no value.
     """
+    if columns.shape[1] == 1:
+        return _one_level(columns[:, 0], statistic, units, n_resamples, seed)
     ordered = np.ascontiguousarray(columns[:, :, units.order])
     base = seed_base(seed)
     if statistic == "median":
         return two_level.two_level_quantiles(ordered, units.offsets, 0.5, base, n_resamples)
     return two_level.two_level_means(ordered, units.offsets, base, n_resamples)
+
+
+def _one_level(
+    columns: Floats, statistic: str, units: Units, n_resamples: int, seed: int
+) -> Floats:
+    """Return what the two-level kernels give for one redraw, from sums and sorted values."""
+    base = seed_base(seed)
+    present = ~np.isnan(columns)
+    unit = np.empty(columns.shape[1], dtype=np.int64)
+    unit[units.order] = np.repeat(np.arange(len(units)), np.diff(units.offsets))
+    if statistic != "median":
+        parts = [np.where(present, columns, 0.0), present.astype(np.float64)]
+        rows = np.concatenate(parts)
+        sums = np.zeros((len(rows), len(units)))
+        for j, row in enumerate(rows):
+            sums[j] = np.bincount(unit, row, len(units))
+        drawn = resampling.resample_sums(sums, base, n_resamples)
+        m = len(columns)
+        with np.errstate(invalid="ignore"):
+            return drawn[:, :m] / drawn[:, m:]
+    out = np.full((n_resamples, len(columns)), np.nan)
+    for j, column in enumerate(columns):
+        kept = np.flatnonzero(present[j])
+        kept = kept[np.argsort(column[kept], kind="stable")]
+        if len(kept):
+            out[:, j] = resampling.resample_quantiles(
+                column[kept], unit[kept], len(units), np.array([0.5]), base, n_resamples
+            )[:, 0]
+    return out
 
 
 def ends(replicates: Floats, confidence_level: float) -> tuple[Floats, Floats]:
@@ -138,12 +171,12 @@ def _moved_back(
     the distributions: a distance near zero can only grow. The interval is moved back by what all
     redraws together move the statistic, and keeps its width.
     """
-    estimate = _estimate(observed, statistic)
+    estimate = column_estimates(observed, statistic)
     columns = observed[:, None] if redrawn is None else redrawn
     replicates = two_level_replicates(columns, statistic, units, n_resamples, seed)
     low, high = ends(replicates, confidence_level)
     if redrawn is not None:
-        moved = _estimate(redrawn.reshape(len(redrawn), -1), statistic) - estimate
+        moved = column_estimates(redrawn.reshape(len(redrawn), -1), statistic) - estimate
         low, high = low - moved, high - moved
     return estimate, low, high
 
@@ -162,6 +195,7 @@ def cell_interval(
     n_resamples: int = 1000,
     confidence_level: float = 0.95,
     seed: int = 0,
+    weights: Any = None,
     clusters: Any = None,
     redrawn: Any = None,
 ) -> tuple[float, float, float]:
@@ -175,6 +209,8 @@ def cell_interval(
         ``"proportion"`` is for 0/1 values.
     n_resamples, confidence_level, seed
         As in :func:`chronocore.bootstrap`; intervals are percentile intervals.
+    weights : array-like of shape (n,), optional
+        Finite and > 0, for means and proportions.
     clusters : array-like of shape (n,), optional
         Whole clusters are resampled.
     redrawn : array-like of shape (R, n), optional
@@ -202,7 +238,7 @@ def cell_interval(
     >>> import numpy as np
     >>> values = np.repeat([0.0, 1.0], 50)
     >>> [round(x, 2) for x in cell_interval(values, "mean", seed=1)]
-    [0.5, 0.4, 0.59]
+    [0.5, 0.41, 0.59]
     >>> [round(x, 2) for x in cell_interval(values, "mean", clusters=np.arange(100) // 25, seed=1)]
     [0.5, 0.0, 1.0]
     """
@@ -212,6 +248,7 @@ def cell_interval(
             statistic,
             n_resamples=n_resamples,
             confidence_level=confidence_level,
+            weights=weights,
             clusters=clusters,
             seed=seed,
         )
@@ -224,6 +261,11 @@ def cell_interval(
     if not len(column):
         return float("nan"), float("nan"), float("nan")
     units = units_of(clusters, len(column))
+    if weights is not None:
+        return _weighted(
+            column, again, np.asarray(weights, dtype=np.float64), statistic, units, n_resamples,
+            confidence_level, seed,
+        )  # fmt: skip
     found = _moved_back(
         column[None], again[None], statistic, units, n_resamples, confidence_level, seed
     )
@@ -231,6 +273,30 @@ def cell_interval(
     if statistic == "proportion":
         low, high = max(low, 0.0), min(high, 1.0)
     return estimate, low, high
+
+
+def _weighted(
+    column: Floats,
+    redrawn: Floats,
+    weights: Floats,
+    statistic: str,
+    units: Units,
+    n_resamples: int,
+    confidence_level: float,
+    seed: int,
+) -> tuple[float, float, float]:
+    """Return a weighted mean as the ratio of two means that share every resample."""
+    if statistic == "median":
+        raise InvalidInputError("weights are for means and proportions, not for medians")
+    present = np.where(np.isnan(redrawn), np.nan, weights)
+    parts = np.stack([redrawn * weights, present])
+    drawn = two_level_replicates(parts, "mean", units, n_resamples, seed)
+    with np.errstate(invalid="ignore"):
+        low, high = ends(drawn[:, :1] / drawn[:, 1:], confidence_level)
+        total = np.nansum(parts, axis=(1, 2))
+        estimate = float(weights @ column / weights.sum())
+        moved = float(total[0] / total[1]) - estimate
+    return estimate, float(low[0]) - moved, float(high[0]) - moved
 
 
 def cell_shares(
@@ -300,12 +366,3 @@ def cell_shares(
     valid = again[again >= 0]
     moved = np.bincount(valid, minlength=n_classes) / max(len(valid), 1) - estimate
     return estimate, np.clip(low - moved, 0.0, 1.0), np.clip(high - moved, 0.0, 1.0)
-
-
-def cluster_labels(columns: Sequence[Any]) -> Integers:
-    """Return one integer a row, equal where all columns are: the cluster of the row."""
-    codes = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        _, own = np.unique(np.asarray(column), return_inverse=True)
-        codes = codes * (int(own.max(initial=0)) + 1) + own.reshape(-1)
-    return codes

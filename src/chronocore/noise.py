@@ -25,7 +25,7 @@ from chronocore.metrics import (
     _supports,
     wasserstein,
 )
-from chronocore.store import Study
+from chronocore.store import NOISE_METADATA, Study
 from chronocore.tolerance import ATOL, above, at_most
 from chronocore_kernels import multinomial
 
@@ -35,6 +35,7 @@ __all__ = [
     "SamplingNoise",
     "ShiftNoise",
     "false_discovery",
+    "load_noise",
     "noise",
     "noise_floor",
     "respondents",
@@ -565,6 +566,24 @@ def noise(
     settings = json.dumps(msgspec.to_builtins(result)).encode()
     opened.save_noise(schema.conform(table, schema.NOISE), design, settings)
     return result
+
+
+def load_noise(study: Study, design: str) -> NoiseResult:
+    """Return what the last :func:`noise` of a design found.
+
+    Raises
+    ------
+    StudyError
+        The design was not simulated.
+    """
+    metadata = study.noise(design).schema.metadata or {}
+    try:
+        return msgspec.json.decode(metadata[NOISE_METADATA], type=NoiseResult)
+    except (KeyError, msgspec.DecodeError) as error:
+        raise StudyError(
+            f"{study.noise_path(design)} does not say what it was simulated with ({error}); "
+            f"run: chronocore noise {study.path} --n {design}"
+        ) from error
 
 
 def _by_shift(

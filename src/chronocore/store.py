@@ -14,7 +14,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -540,3 +540,62 @@ class Study:
         return sorted(
             names, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0)
         )
+
+    # -- sweep ---------------------------------------------------------------------------------
+
+    def prediction_digests(self, run_id: str) -> list[list[str]]:
+        """Return name and SHA-256 of each file of a run's dated and undated predictions."""
+        parts = [part for kind in ("dated", "undated") for part in self._parts(run_id, kind)]
+        return [[part.name, hashlib.sha256(part.read_bytes()).hexdigest()] for part in parts]
+
+    def _sweep_parts(self) -> list[Path]:
+        return sorted((self.path / "sweep").glob("part-*.parquet"))
+
+    def clean_sweep(self, origins: Set[str]) -> None:
+        """Remove what a killed sweep left half-written, and parts of another origin.
+
+        The caller holds the lock of the sweep.
+        """
+        kept = tuple(f"part-{origin}-" for origin in origins)
+        old = [part for part in self._sweep_parts() if not part.name.startswith(kept)]
+        for path in [*old, *(self.path / "sweep").glob(".*.tmp")]:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def add_sweep_part(self, origin: str, table: pa.Table) -> Path:
+        """Write a part of the sweep under a name no other part has.
+
+        ``origin`` names the run and what its cells were computed from.
+        """
+        path = self.path / "sweep" / f"part-{origin}-{uuid.uuid4().hex[:12]}.parquet"
+        write_parquet(path, schema.conform(table, schema.SWEEP))
+        return path
+
+    def sweep(self) -> pa.Table:
+        """Return all cells of all sweeps; empty before the first one."""
+        tables = [read_parquet(part, schema.SWEEP) for part in self._sweep_parts()]
+        return pa.concat_tables(tables) if tables else schema.SWEEP.empty_table()
+
+    def sweep_findings(self) -> pa.Table:
+        """Return, for each cell of all sweeps, which findings hold."""
+        columns = ["cell_id", "measure", "holds", "support"]
+        tables = [
+            pq.read_table(part, columns=columns, filters=[("kind", "=", "finding")])
+            for part in self._sweep_parts()
+        ]
+        empty = pa.schema([schema.SWEEP.field(name) for name in columns]).empty_table()
+        return pa.concat_tables(tables) if tables else empty
+
+    def sweep_cells(self) -> set[str]:
+        """Return the ids of the cells that are there.
+
+        Raises
+        ------
+        StudyError
+            A part is damaged or of another version.
+        """
+        return {
+            cell
+            for part in self._sweep_parts()
+            for cell in read_parquet(part, schema.SWEEP)["cell_id"].unique().to_pylist()
+        }
