@@ -20,6 +20,7 @@ from chronocore.figures.marks import (
     even_ticks,
     flow,
     key,
+    label_lines,
     layers,
     letters,
     line_key,
@@ -82,24 +83,6 @@ def _head(sheet: Sheet, pair: Row, extent: float, lines: int = 3) -> Spec:
     return flow(rows, _LINE * (1 + len(question)) + 2, extent=extent)
 
 
-def _names(
-    keys: Sequence[str], labels: Sequence[str], y: alt.Y, extent: float
-) -> list[alt.Chart]:
-    """Return the options' labels left of the bars, in two lines where one is too short."""
-    placed: dict[float, list[Row]] = {}
-    for name, label in zip(keys, labels, strict=True):
-        parts = wrapped(label, extent - 6, lines=2)
-        for i, part in enumerate(parts):
-            offset = (i - (len(parts) - 1) / 2) * (FONT_SIZE + 0.6)
-            placed.setdefault(offset, []).append({"row": name, "t": part})
-    return [
-        alt.Chart(data(rows))
-        .mark_text(align="right", color=colour("ink"), yOffset=offset)
-        .encode(x=alt.value(-6), y=y, text="t:N")
-        for offset, rows in placed.items()
-    ]
-
-
 def _bars(
     labels: Sequence[str],
     series: Sequence[tuple[str, Sequence[float]]],
@@ -120,7 +103,7 @@ def _bars(
         scale=alt.Scale(domain=[0, top], nice=False, range=[0, width - room]),
         axis=None,
     )
-    charts = _names(keys, labels, y, extent) if named else []
+    charts = label_lines(keys, labels, y, extent) if named else []
     height = 8.5
     for index, (role, shares) in enumerate(series):
         offset = (index - (len(series) - 1) / 2) * (height + 0.8)
@@ -204,6 +187,7 @@ def limited_sensitivity(sheet: Sheet) -> Drawing | str:
             f"by {sheet.focused} (blue), the older year light, the newer year dark. Chosen by "
             "rule: of the evaluated shifted pairs, the one in which the observed shift exceeds "
             "the predicted shift most. It shows what can happen, not how often; see RF2."
+            + sheet.one_of
         ),
         description=(
             f"Bars by answer for {sheet.where(pair)}. Human shift {number(chosen['d_h'], 'W')}, "
@@ -581,11 +565,15 @@ def changed_mode(sheet: Sheet) -> Drawing | str:
 
 # -- figure 16 -----------------------------------------------------------------------------------
 
+#: A predicted shift below this part of the observed one has no direction worth showing.
+_TENTH = 0.1
+
 _PATTERNS = (
     ("same direction, too small", lambda r: r["cosine"] is not None and r["cosine"] > 0
-     and ATOL < r["d_m"] < r["d_h"]),
+     and _TENTH * r["d_h"] <= r["d_m"] < r["d_h"]),
     ("no change predicted", lambda r: r["d_m"] <= ATOL),
-    ("opposite direction", lambda r: r["cosine"] is not None and r["cosine"] < 0),
+    ("opposite direction", lambda r: r["cosine"] is not None and r["cosine"] < 0
+     and r["d_m"] >= _TENTH * r["d_h"]),
     ("same direction, too large", lambda r: r["cosine"] is not None and r["cosine"] > 0
      and r["d_m"] > r["d_h"]),
 )  # fmt: skip
@@ -705,8 +693,9 @@ def four_patterns(sheet: Sheet) -> Drawing | str:
             f"Mean answers from the older to the newer year in the surveys (grey) and as predicted "
             f"by {sheet.focused} (blue); a ring marks no or hardly any change. {listed}. Chosen by rule: the question with the most of "
             "the four patterns among evaluated shifted pairs (then the most pairs), and for each "
-            f"pattern its largest human shift.{note} Means simplify: direction is judged on whole "
-            "distributions."
+            "pattern its largest human shift; a direction counts where the predicted shift is at "
+            f"least a tenth of the observed one.{note} Means simplify: direction is judged on whole "
+            f"distributions.{sheet.one_of}"
         ),
         description=(
             "Arrows of mean answers, survey above prediction: "
@@ -813,7 +802,7 @@ def cumulative_curves(sheet: Sheet) -> Drawing | str:
             f"of {sheet.focused} (dashed); where the two dashed lines coincide only the newer one "
             f"shows. Questions: {questions}. Chosen by rule: of evaluated pairs with a strong or "
             "very strong shift, those in which the observed shift exceeds the predicted one most, "
-            "one a country."
+            f"one a country.{sheet.one_of}"
         ),
         description="; ".join(
             f"{sheet.where(sheet.pairs[row['pair_id']])}: observed {number(row['d_h'], 'W')}, "

@@ -32,6 +32,7 @@ __all__ = [
     "even_ticks",
     "flow",
     "key",
+    "label_lines",
     "layers",
     "letters",
     "line_key",
@@ -237,6 +238,24 @@ def lines_axis(rows: Sequence[str], labels: bool, extent: float) -> alt.Y:
         labelColor=colour("ink"),
     )
     return alt.Y("row:N", sort=None, scale=alt.Scale(domain=list(rows)), axis=axis)
+
+
+def label_lines(
+    keys: Sequence[str], labels: Sequence[str], y: alt.Y, extent: float
+) -> list[alt.Chart]:
+    """Return labels left of a panel, in two lines where one is too short."""
+    placed: dict[float, list[Row]] = {}
+    for name, label in zip(keys, labels, strict=True):
+        parts = wrapped(label, extent - 6, lines=2)
+        for i, part in enumerate(parts):
+            offset = (i - (len(parts) - 1) / 2) * (FONT_SIZE + 0.6)
+            placed.setdefault(offset, []).append({"row": name, "t": part})
+    return [
+        alt.Chart(data(rows))
+        .mark_text(align="right", color=colour("ink"), yOffset=offset)
+        .encode(x=alt.value(-6), y=y, text="t:N")
+        for offset, rows in placed.items()
+    ]
 
 
 def as_field(channel: Any, field: str) -> Any:

@@ -22,6 +22,7 @@ from chronocore.figures.marks import (
     data,
     even_ticks,
     key,
+    label_lines,
     layers,
     letters,
     line_key,
@@ -226,8 +227,8 @@ def _share_bars(
             bars.append(
                 {"row": name, "x0": at, "x1": end, "c": colour(role), "o": 1 if own else 0.55}
             )
-            if own and (end - at) * width / 100 >= 25:
-                first = index == 0
+            first = index == 0
+            if own and (end - at) * width / 100 >= (19 if first else 25):
                 # The interval of the first share may cross the middle of the second.
                 texts.setdefault(on + ("<" if first else ""), []).append(
                     {"row": name, "x": 4 * 100 / width if first else (at + end) / 2,
@@ -573,14 +574,6 @@ def errors(sheet: Sheet) -> Drawing | str:
             .mark_rule(color=colour("ink"), strokeDash=[2, 2], strokeWidth=1.2)
             .encode(x=x)
         )
-        charts.append(
-            alt.Chart(data([{"x": tau, "y": most * 1.05}]))
-            .mark_text(
-                text=f"τ = {sheet.results.tau_text}", align="left", dx=4, baseline="top",
-                fontSize=SMALL, color=colour("ink"),
-            )
-            .encode(x=x, y=y)
-        )  # fmt: skip
     first = layers(charts, width, 84, title("(a) number of pairs by distance, each year"))
     side = 196.0
     own_x = alt.X(
@@ -618,7 +611,12 @@ def errors(sheet: Sheet) -> Drawing | str:
         title("(b) newer year (W) against older year", offset=8),
     )
     legend = key(
-        [("older year", "older", INTERVAL), ("newer year (dashed)", "reversed", INTERVAL)], extent
+        [
+            ("older year", "older", INTERVAL),
+            ("newer year (dashed)", "reversed", INTERVAL),
+            (f"τ = {sheet.results.tau_text}", "ink", "M-.14,-1L.14,-1L.14,1L-.14,1Z"),
+        ],
+        extent,
     )
     apart = sum(abs(a - b) > tau for a, b in points)
     return Drawing(
@@ -629,6 +627,7 @@ def errors(sheet: Sheet) -> Drawing | str:
             f"the tolerance τ = {sheet.results.tau_text} marked; (b) the two distances of each pair"
             f"{', points as large as the number of pairs there' if grid else ''}. On the dashed "
             "diagonal both years are equally far; the dotted square holds pairs accurate in both."
+            + sheet.one_of
         ),
         description=(
             f"Histograms and scatter of the errors of {len(rows)} pairs. In {apart} of them the "
@@ -702,7 +701,7 @@ def _heat(sheet: Sheet, table: str, head: str, what: str) -> Drawing | str:
                      "c": colour(role), "f": colour(on)}
                 )  # fmt: skip
                 said.append(f"{survey} {plain(name)} {words(band)} {mean['estimate']:.0f}%")
-        y = lines_axis(keys, True, extent)
+        y = lines_axis(keys, False, extent)
         x = alt.X(
             "x:N",
             sort=None,
@@ -720,13 +719,14 @@ def _heat(sheet: Sheet, table: str, head: str, what: str) -> Drawing | str:
             ),
             base.mark_text(yOffset=-5, fontWeight="bold").encode(x=x, y=y, text="t:N", color=own),
             base.mark_text(yOffset=7, fontSize=SMALL - 0.6).encode(x=x, y=y, text="r:N", color=own),
+            *label_lines(keys, [plain(name) for name in ordered], y, extent),
         ]
         panels.append(layers(charts, width, alt.Step(29), title(plain(survey, 20), bold=True)))
     below = (
         f"the mean over {len(sheet.results.evaluated)} runs, and below it the range from the "
         "lowest to the highest"
         if many
-        else f"{sheet.focused} with its {sheet.level} bootstrap interval below"
+        else f"{sheet.focused}, with its {sheet.level} bootstrap interval below"
     )
     return Drawing(
         title=f"Accuracy by {what}",
@@ -919,7 +919,7 @@ def naming_outcomes(sheet: Sheet) -> Drawing | str:
             f"Share of evaluated pairs of {sheet.focused} whose prediction gets nearer to the "
             "survey (helped), stays as far (unchanged) or gets farther (hurt) when the prompt "
             f"names the year, by class of human shift. Lines are {sheet.level} bootstrap intervals "
-            f"of the share helped. {sheet.star}"
+            f"of the share helped. {sheet.star}{sheet.one_of}"
         ),
         description="Shares helped, in percent. "
         + "; ".join(

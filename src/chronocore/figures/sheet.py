@@ -101,9 +101,14 @@ class Sheet:
 
     @property
     def focused(self) -> str:
-        """Say which run a figure about one run shows, where there are several."""
-        label = plain(self.focus.label, 40)
-        return label if len(self.results.evaluated) == 1 else f"{label}, one of several runs"
+        """Return the label of the run that figures about one run show."""
+        return plain(self.focus.label, 40)
+
+    @property
+    def one_of(self) -> str:
+        """Say of how many runs a figure about one run shows one, where there are several."""
+        number = len(self.results.evaluated)
+        return f" Shown is one of {number} runs." if number > 1 else ""
 
     def name(self, run: RunSummary, limit: int = 26) -> str:
         """Return the label of a run."""

@@ -109,9 +109,22 @@ def _clean(element: ET.Element) -> None:
         del element.attrib["transform"]
 
 
+def _renumber(root: ET.Element) -> None:
+    """Number the ids of a drawing: the renderer counts on from one drawing to the next."""
+    named = [element for element in root.iter() if "id" in element.attrib]
+    ids = {element.attrib["id"]: f"part{index}" for index, element in enumerate(named)}
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            if name == "id":
+                element.attrib[name] = ids[value]
+            elif value.startswith("url(#"):
+                element.attrib[name] = f"url(#{ids[value[5:-1]]})"
+
+
 def _parse(drawing: str, description: str) -> ET.Element:
     root = ET.fromstring(drawing)
     _clean(root)
+    _renumber(root)
     root.attrib.pop("version", None)
     root.set("role", "img")
     root.set("aria-label", description)
