@@ -154,11 +154,11 @@ def test_noise_equals_the_reference(shares, support, n_old, n_new):
         seed=4,
         return_distances=True,
     )
-    from chronocore.inference import _seed_base
+    from chronocore.inference import seed_base
     from chronocore.noise import _STREAM
 
     expected = reference.distances(
-        int(_seed_base(4) ^ _STREAM), 1, 25, shares, n_old, n_new, support
+        int(seed_base(4) ^ _STREAM), 1, 25, shares, n_old, n_new, support
     )
     np.testing.assert_allclose(noise.distances[1], expected, atol=1e-14)
     for found, level in ((noise.median, 0.5), (noise.p95, 0.95)):

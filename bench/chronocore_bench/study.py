@@ -1,80 +1,354 @@
-"""Every table of a study of the paper's size, with any number of resamples.
+"""A synthetic study of the paper's size: 10,360 pairs, six models, every score and table.
 
-Run as ``python -m chronocore_bench.study 1000000``: 7,767 retained pairs of one synthetic model,
-all statistics of RF1, RF2 and RF3 in every cell, each with its interval.
+Run as ``python -m chronocore_bench.study``: writes the study to a temporary folder, then times
+``chronocore.score`` on it in a process of its own, with its memory, beside the same statistics
+with polars and scipy.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
+import scipy.stats
+from numpy.typing import NDArray
 
 import chronocore as cc
-from chronocore.config import ScoreSettings
-from chronocore.scores import PairPredictions, score_pairs
-from chronocore.tables import Evaluation, all_tables
+import chronocore_data
+from chronocore import schema
+from chronocore.config import ScoreSettings, Source, StudyConfig
+from chronocore.identity import pair_id, time_point_key
+from chronocore.scores import PairPredictions, pair_predictions, pair_scores
+from chronocore.store import Study
+from chronocore.tables import Benchmark, Context, Evaluation, all_tables
 
-__all__ = ["synthetic_study", "time_tables"]
+__all__ = [
+    "CLASSES",
+    "MODELS",
+    "SyntheticBenchmark",
+    "evaluate",
+    "polars_and_scipy",
+    "predictions_of",
+    "synthetic_benchmark",
+    "time_tables",
+    "write_study",
+]
 
-#: Pairs a model keeps in the paper.
-PAIRS = 7_767
+Floats = NDArray[np.float64]
+
+#: Pairs of each shift class in the paper (Table 1).
+CLASSES = {"stable": 2607, "moderate": 5535, "strong": 1828, "very_strong": 390}
+_RANGES = {
+    "stable": (0.0005, 0.0295), "moderate": (0.0305, 0.0995), "strong": (0.1005, 0.1995),
+    "very_strong": (0.2005, 0.33),
+}  # fmt: skip
+#: Pairs, questions and time points of the two surveys.
+_WVS_SHARE = 3228 / 10360
+_QUESTIONS = {"wvs": 160, "issp": 248}
+_TOPICS = ("Government", "Religion", "Inequality and work", "Family and health", "Environment")
+
+#: Names of the synthetic models.
+MODELS = tuple(f"model {letter}" for letter in "ABCDEF")
 
 
-def synthetic_study(n_pairs: int = PAIRS) -> tuple[pa.Table, Evaluation]:
-    """Return pairs and one scored model with distributions drawn at random."""
-    rng = np.random.default_rng(0)
-    k = 4
-    gold_old = rng.dirichlet(np.full(k, 3.0), n_pairs)
-    gold_new = 0.7 * gold_old + 0.3 * rng.dirichlet(np.full(k, 3.0), n_pairs)
-    undated = 0.6 * gold_old + 0.4 * rng.dirichlet(np.full(k, 3.0), n_pairs)
-    old = np.where(rng.random((n_pairs, 1)) < 0.4, undated, 0.8 * undated + 0.2 * gold_old)
-    new = np.where(rng.random((n_pairs, 1)) < 0.4, old, 0.8 * undated + 0.2 * gold_new)
-    pairs = pa.table(
+@dataclass(frozen=True, slots=True)
+class SyntheticBenchmark:
+    """Pairs, gold, items and prompts as a build writes them."""
+
+    pairs: pa.Table
+    gold: pa.Table
+    items: pa.Table
+    prompts: pa.Table
+
+
+def _gold_pair(rng: np.random.Generator, k: int, d_h: float) -> tuple[Floats, Floats]:
+    """Return two distributions over k options whose distance is ``d_h``."""
+    old = rng.dirichlet(np.full(k, 2.0))
+    end = np.zeros(k)
+    # Towards the farther end of the scale the distance is a multiple of the mixing share.
+    mean = old @ np.arange(k) / (k - 1)
+    end[k - 1 if mean < 0.5 else 0] = 1.0
+    reach = max(mean, 1 - mean)
+    share = d_h / reach
+    return old, (1 - share) * old + share * end
+
+
+def synthetic_benchmark(n_pairs: int = 10_360, seed: int = 0) -> SyntheticBenchmark:
+    """Return a benchmark of two surveys with the paper's shares of surveys and shift classes."""
+    rng = np.random.default_rng(seed)
+    counts = {name: round(count * n_pairs / 10_360) for name, count in CLASSES.items()}
+    counts["moderate"] += n_pairs - sum(counts.values())
+    targets = np.concatenate([rng.uniform(*_RANGES[name], count) for name, count in counts.items()])
+    rng.shuffle(targets)
+    countries = [row for row in chronocore_data.regions() if row["iso_numeric"] and row["region"]][
+        :80
+    ]
+    sizes = {
+        (survey, v): int(rng.choice([2, 3, 4, 5, 7, 10], p=[0.1, 0.1, 0.35, 0.25, 0.05, 0.15]))
+        for survey, count in _QUESTIONS.items()
+        for v in range(count)
+    }
+    items = [
         {
-            "pair_id": [f"p{i:06d}" for i in range(n_pairs)],
-            "survey": ["wvs"] * n_pairs,
-            "variable": ["Q"] * n_pairs,
-            "country": ["8"] * n_pairs,
-            "year_old": pa.array([1998] * n_pairs, pa.int16()),
-            "year_new": pa.array([2018] * n_pairs, pa.int16()),
-            "gold_old": gold_old.tolist(),
-            "gold_new": gold_new.tolist(),
-            "n_timepoints": [2] * n_pairs,
-            "d_h": cc.wasserstein(gold_old, gold_new),
+            "survey": survey, "variable": f"Q{v}", "source": "synthetic", "text": f"Question {v}?",
+            "topic": f"{survey.upper()} topic {v % (11 if survey == 'wvs' else 8)}",
+            "topic_broad": _TOPICS[v % len(_TOPICS)],
+            "options": [
+                {"code": j + 1, "label": f"option {j + 1}", "position": float(j + 1)}
+                for j in range(size)
+            ],
         }
+        for (survey, v), size in sizes.items()
+    ]  # fmt: skip
+    n_wvs = round(n_pairs * _WVS_SHARE)
+    pairs: list[dict[str, Any]] = []
+    gold: list[dict[str, Any]] = []
+    for index in range(n_pairs):
+        survey = "wvs" if index < n_wvs else "issp"
+        place = index if survey == "wvs" else index - n_wvs
+        v = place % _QUESTIONS[survey]
+        country = countries[(place // _QUESTIONS[survey]) % len(countries)]
+        code = country["iso_numeric"]
+        old, new = _gold_pair(rng, sizes[survey, v], float(targets[index]))
+        t = int(rng.integers(2, 6))
+        waves = [None] * t if survey == "issp" else sorted(range(8 - t, 8))
+        years = [1990 + 7 * j for j in range(t)]
+        for j, (wave, year) in enumerate(zip(waves, years, strict=True)):
+            share = j / (t - 1)
+            probs = (1 - share) * old + share * new
+            if 0 < j < t - 1:
+                probs = 0.9 * probs + 0.1 * rng.dirichlet(np.ones(len(old)))
+            elif j == 0:
+                probs = old
+            else:
+                probs = new
+            gold.append(
+                {
+                    "survey": survey, "variable": f"Q{v}", "country": code,
+                    "country_name": country["country_name"], "region": country["region"],
+                    "year": year, "wave": wave, "weight": None, "n_valid": 1000, "n_eff": 800.0,
+                    "n_dropped_weight": 0, "n_options": len(old), "collapsed": False,
+                    "probs": (probs / probs.sum()).tolist(),
+                }
+            )  # fmt: skip
+        keys = [time_point_key(waves[0], years[0]), time_point_key(waves[-1], years[-1])]
+        ends = [gold[-t]["probs"], gold[-1]["probs"]]
+        pairs.append(
+            {
+                "pair_id": pair_id(survey, f"Q{v}", code, str(keys[0]), str(keys[1])),
+                "survey": survey, "variable": f"Q{v}", "country": code,
+                "country_name": country["country_name"], "region": country["region"],
+                "topic": f"{survey.upper()} topic {v % (11 if survey == 'wvs' else 8)}",
+                "topic_broad": _TOPICS[v % len(_TOPICS)], "wave_old": waves[0],
+                "wave_new": waves[-1], "year_old": years[0], "year_new": years[-1],
+                "n_timepoints": t, "n_valid_old": 1000, "n_valid_new": 1000, "n_eff_old": 800.0,
+                "n_eff_new": 800.0, "gold_old": ends[0], "gold_new": ends[1],
+                "d_h": 0.0, "shift": "",
+                "mode_old": int(np.argmax(ends[0])) + 1, "mode_new": int(np.argmax(ends[1])) + 1,
+                "mode_tied_old": False, "mode_tied_new": False,
+            }
+        )  # fmt: skip
+    d_h = cc.wasserstein([p["gold_old"] for p in pairs], [p["gold_new"] for p in pairs])
+    for pair, distance, shift in zip(pairs, d_h.tolist(), cc.shift_class(d_h), strict=True):
+        pair["d_h"], pair["shift"] = distance, str(shift)
+    return SyntheticBenchmark(
+        pa.Table.from_pylist(pairs, schema=schema.PAIRS),
+        pa.Table.from_pylist(gold, schema=schema.GOLD),
+        pa.Table.from_pylist(items, schema=schema.ITEMS),
+        _prompts(pairs, items),
     )
-    pairs = pairs.append_column("shift", pa.array(cc.shift_class(pairs["d_h"].to_numpy()).tolist()))
-    ends = zip(gold_old.tolist(), gold_new.tolist(), strict=True)
-    data = PairPredictions(
-        pairs,
-        old.tolist(),
-        new.tolist(),
-        undated.tolist(),
-        [list(map(float, range(k)))] * n_pairs,
-        [[(1998, a), (2018, b)] for a, b in ends],
-        0,
-    )
-    rows: list[dict[str, Any]] = score_pairs(data, retain=1.0).to_pylist()
-    counts = dict.fromkeys(pairs["pair_id"].to_pylist(), 2)
-    return pairs, Evaluation("r0", "synthetic", {"model": rows}, rows, counts)
 
 
-def time_tables(n_resamples: int, n_pairs: int = PAIRS) -> tuple[float, int]:
+def _prompts(pairs: list[dict[str, Any]], items: list[dict[str, Any]]) -> pa.Table:
+    """Return dated and undated prompts; their wording does not matter here."""
+    options = {(item["survey"], item["variable"]): item["options"] for item in items}
+    rows = []
+    for kind in ("dated", "undated"):
+        for pair in pairs:
+            ends = [("old", pair["wave_old"], pair["year_old"]),
+                    ("new", pair["wave_new"], pair["year_new"])]  # fmt: skip
+            for end, wave, year in ends if kind == "dated" else [("undated", None, None)]:
+                rows.append(
+                    {
+                        "prompt_id": f"q{pair['pair_id'][1:]}-{end}", "kind": kind,
+                        "elicitation": "verbalized", "instruction": "default",
+                        "survey": pair["survey"], "variable": pair["variable"],
+                        "country": pair["country"], "wave": wave, "year": year,
+                        "system": "", "user": "", "options": options[pair["survey"], pair["variable"]],
+                    }
+                )  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=schema.PROMPTS)
+
+
+def predictions_of(benchmark: SyntheticBenchmark, model: str) -> pa.Table:
+    """Return the answers of a synthetic model that knows a part of the change."""
+    number = MODELS.index(model)
+    rng = np.random.default_rng([7, number])
+    rows: list[dict[str, Any]] = []
+    still, noise = 0.2 + 0.07 * number, 0.25 + 0.04 * number
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    pairs = benchmark.pairs.select(["pair_id", "gold_old", "gold_new"]).to_pylist()
+    for pair in pairs:
+        a, b = np.array(pair["gold_old"]), np.array(pair["gold_new"])
+        undated = (1 - noise) * (a + b) / 2 + noise * rng.dirichlet(np.ones(len(a)))
+        old = undated if rng.random() < still else 0.8 * undated + 0.2 * a
+        new = old if rng.random() < still else 0.75 * undated + 0.25 * b
+        for end, probs in (("old", old), ("new", new), ("undated", undated)):
+            rows.append(
+                {
+                    "run_id": "", "model": model, "prompt_id": f"q{pair['pair_id'][1:]}-{end}",
+                    "repeat": 0, "status": "ok", "attempt": 1, "created_at": now,
+                    "probs": (probs / probs.sum()).tolist(),
+                }
+            )  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=schema.PREDICTIONS)
+
+
+def evaluate(
+    benchmark: SyntheticBenchmark, models: Sequence[str], *, retain: float = 0.75
+) -> tuple[list[Evaluation], list[PairPredictions]]:
+    """Return the evaluation of each model, and what it was scored from."""
+    evaluations, predictions = [], []
+    for model in models:
+        data = pair_predictions(
+            benchmark.pairs, benchmark.gold, benchmark.items, benchmark.prompts,
+            predictions_of(benchmark, model),
+        )  # fmt: skip
+        scores = pair_scores(data, retain=retain)
+        own = scores.take(scores.retained)
+        evaluations.append(Evaluation(f"r{model[-1]}", model, {"model": own}, scores))
+        predictions.append(data)
+    return evaluations, predictions
+
+
+def write_study(path: Path, benchmark: SyntheticBenchmark, models: Sequence[str] = MODELS) -> None:
+    """Write a benchmark and the answers of models to a folder, as build and predict do."""
+    study = Study(path)
+    path.mkdir(parents=True, exist_ok=True)
+    built = {name: getattr(benchmark, name) for name in ("items", "gold", "pairs", "prompts")}
+    study.save_build(StudyConfig(sources=[Source(preset="open-sample")]), built, {})
+    for number, model in enumerate(models):
+        run_id = f"r{number:016x}"
+        study.save_run(
+            {
+                "run_id": run_id, "label": model, "model": model, "engine": "file",
+                "elicitation": "verbalized", "instruction": "default", "structured": False,
+            }
+        )  # fmt: skip
+        rows = predictions_of(benchmark, model).to_pylist()
+        for row in rows:
+            row["run_id"] = run_id
+        for kind, dated in (("dated", True), ("undated", False)):
+            own = [row for row in rows if row["prompt_id"].endswith("undated") != dated]
+            study.add_part(run_id, kind, own)
+
+
+# -- the same work with polars and scipy ---------------------------------------------------------
+
+
+def polars_and_scipy(scores: Sequence[pl.DataFrame], resamples: int, cells: int) -> int:
+    """Compute cells of the tables the straightforward way; stops after ``cells`` of them.
+
+    Group with polars, resample each cell with ``scipy.stats.bootstrap`` (percentile, vectorised,
+    ``batch`` 100, so that the index matrix fits the cache).
+    """
+    done = 0
+
+    def interval(values: Floats, statistic: Callable[..., Any]) -> None:
+        scipy.stats.bootstrap(
+            (values,), statistic, n_resamples=resamples, batch=100, method="percentile",
+            vectorized=True, rng=0,
+        )  # fmt: skip
+
+    for frame in scores:
+        for (_,), group in frame.group_by("shift"):
+            nonzero = group.filter(pl.col("d_m") > 1e-12)
+            for column, value in (("outcome", OUTCOME) for OUTCOME in ("both", "neither")):
+                interval((group[column] == value).to_numpy().astype(float), np.mean)
+                done += 1
+            for column in ("benefit_old", "benefit_new"):
+                interval(group[column].to_numpy(), np.mean)
+                done += 1
+            for column in ("ratio", "cosine"):
+                interval(nonzero[column].drop_nulls().to_numpy(), np.median)
+                done += 1
+            if done >= cells:
+                return done
+    return done
+
+
+def time_tables(n_resamples: int, n_pairs: int = 10_360, n_models: int = 6) -> tuple[float, int]:
     """Return the seconds all tables take and how many cells with an interval they hold."""
-    pairs, evaluation = synthetic_study(n_pairs)
-    all_tables(pairs, [evaluation], ScoreSettings(resamples=10))  # compiles
+    benchmark = synthetic_benchmark(n_pairs)
+    evaluations, _ = evaluate(benchmark, MODELS[:n_models])
+
+    def context(resamples: int) -> Context:
+        columns = Benchmark(benchmark.pairs, benchmark.gold, benchmark.items)
+        return Context(columns, evaluations, ScoreSettings(resamples=resamples))
+
+    all_tables(context(10))  # compiles
     started = time.perf_counter()
-    tables = all_tables(pairs, [evaluation], ScoreSettings(resamples=n_resamples))
+    tables = all_tables(context(n_resamples))
     seconds = time.perf_counter() - started
-    cells = sum(len(table) - table["low"].null_count for table in tables.values())
-    return seconds, cells
+    return seconds, sum(len(table) - table["low"].null_count for table in tables.values())
+
+
+_CHILD = """
+import json, resource, sys, time
+import chronocore as cc
+cc.score(sys.argv[1], resamples=10)
+times = []
+for _ in range(3):
+    started = time.perf_counter()
+    cc.score(sys.argv[1], resamples=int(sys.argv[2]))
+    times.append(time.perf_counter() - started)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps({"seconds": times, "megabytes": peak / 1024}))
+"""
+
+
+def main(resamples: int) -> None:
+    """Print what scoring a study of the paper's size takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "study"
+        write_study(path, synthetic_benchmark())
+        done = subprocess.run(
+            [sys.executable, "-c", _CHILD, str(path), str(resamples)],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        found = json.loads(done.stdout)
+        study = Study.open(path)
+        tables = cc.tables(study)
+        cells = sum(len(table) - table["low"].null_count for table in tables.values())
+        frames = [
+            pl.DataFrame(study.scores(run)).filter(pl.col("retained"))
+            for run in study.runs()["run_id"].to_pylist()
+        ]
+        started = time.perf_counter()
+        few = polars_and_scipy(frames, resamples, 48)
+        peer = (time.perf_counter() - started) / few
+    seconds = min(found["seconds"])
+    print(
+        f"score and {len(tables)} tables, {cells:,} intervals, {resamples:,} resamples: "
+        f"{seconds:.2f} s (of {', '.join(f'{s:.2f}' for s in found['seconds'])}), "
+        f"peak {found['megabytes']:.0f} MB"
+    )
+    print(
+        f"polars and scipy: {peer * 1e3:.0f} ms an interval over {few} intervals, "
+        f"{peer * cells:.0f} s for all: {peer * cells / seconds:.0f} times as long"
+    )
 
 
 if __name__ == "__main__":
-    asked = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    seconds, cells = time_tables(asked)
-    print(f"{cells} cells, {PAIRS:,} pairs, {asked:,} resamples each: {seconds:.1f} s")
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000)

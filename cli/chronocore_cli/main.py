@@ -14,10 +14,12 @@ import click
 from chronocore_cli.commands.bench import bench
 from chronocore_cli.commands.build import build
 from chronocore_cli.commands.doctor import doctor, warmup
+from chronocore_cli.commands.noise import noise
 from chronocore_cli.commands.predict import predict
 from chronocore_cli.commands.quickstart import quickstart
 from chronocore_cli.commands.report import report
 from chronocore_cli.commands.score import score
+from chronocore_cli.commands.sweep import sweep
 from chronocore_cli.commands.tables import tables
 from chronocore_cli.shared import say
 
@@ -65,6 +67,8 @@ for command in (
     score,
     tables,
     report,
+    sweep,
+    noise,
     bench,
     doctor,
     warmup,

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from chronocore.predict import Progress
+from chronocore.sweep import SweepProgress
 
-__all__ = ["duration", "predict_progress", "progress_line"]
+__all__ = ["duration", "predict_progress", "progress_line", "sweep_progress"]
 
 LOG_SECONDS = 30.0
 
@@ -95,5 +96,38 @@ def predict_progress() -> Iterator[Callable[[Progress], None]]:
                 task = bar.add_task("", total=state.already_done + state.total)
             line = progress_line(state, time.monotonic())
             bar.update(task, completed=state.already_done + state.done, description=line)
+
+        yield show
+
+
+@contextmanager
+def sweep_progress() -> Iterator[Callable[[SweepProgress], None]]:
+    """Give a progress callback for :func:`chronocore.sweep`."""
+    if not sys.stderr.isatty():
+        logged = time.monotonic()
+
+        def log(state: SweepProgress) -> None:
+            nonlocal logged
+            if time.monotonic() - logged >= LOG_SECONDS:
+                logged = time.monotonic()
+                print(f"{state.done}/{state.total} cells", file=sys.stderr, flush=True)
+
+        yield log
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    with Bar(
+        BarColumn(), MofNCompleteColumn(), TextColumn("cells"), TimeRemainingColumn(),
+        console=Console(stderr=True), transient=True,
+    ) as bar:  # fmt: skip
+        task: TaskID | None = None
+
+        def show(state: SweepProgress) -> None:
+            nonlocal task
+            if task is None:
+                task = bar.add_task("", total=state.total)
+            bar.update(task, completed=state.done)
 
         yield show

@@ -7,23 +7,29 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chronocore.tables import WideTable, wide
+from chronocore.tables import TABLES, Comparison, WideTable, page, wide
+from chronocore.tables.published import comparison_lines
 
-__all__ = ["print_table"]
+__all__ = ["print_comparison", "print_table"]
 
 Line = tuple[list[str], list[tuple[str, str, str]]]
 
 
-def print_table(name: str, table: pa.Table) -> None:
-    """Print a table to stdout: estimates, with interval and n below them in a muted colour.
+def print_table(name: str, table: pa.Table, *, intervals: bool = False) -> None:
+    """Print a table to stdout, in the paper's layout or with interval and n below each estimate.
 
-    Each run is a section of its own under its label. A table that is wider than the terminal is
-    split by measure, so that no number is ever cut.
+    With intervals, each run is a section of its own under its label. A table that is wider than
+    the terminal is split by measure, so that no number is ever cut.
     """
     console = Console(highlight=False)
-    layout = wide(name, table)
-    console.print(Text(f"{name}. {layout.spec.title}", style="bold"))
-    labelled = bool(layout.header) and layout.header[0] == "run"
+    spec = TABLES[name]
+    console.print(Text(f"{name}. {spec.title}", style="bold"))
+    if not len(table):
+        console.print(Text(f"No rows; needs {spec.needs or 'scored pairs'}.", style="dim"))
+        console.print()
+        return
+    layout = wide(name, table) if intervals else page(name, table)
+    labelled = intervals and bool(layout.header) and layout.header[0] == "run"
     sections: dict[str, list[Line]] = {}
     for index, cells in zip(layout.index, layout.cells, strict=True):
         label, rest = (index[0], index[1:]) if labelled else ("", index)
@@ -36,6 +42,25 @@ def print_table(name: str, table: pa.Table) -> None:
             console.print(part)
     console.print(Text(layout.caption, style="dim"))
     console.print()
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Print the paper's values beside a study's own, a table each."""
+    console = Console(highlight=False)
+    style = "dim" if comparison.same_benchmark else "bold yellow"
+    console.print(Text(comparison.note, style=style))
+    console.print()
+    for name in dict.fromkeys(comparison.rows["table"].to_pylist()):
+        console.print(Text(f"{name}. {TABLES[name].title}, beside the paper", style="bold"))
+        header, lines = comparison_lines(comparison, name)
+        grid = Table(show_edge=False, pad_edge=False)
+        for column, head in enumerate(header):
+            right = column >= len(header) - 4
+            grid.add_column(head, justify="right" if right else "left", no_wrap=True)
+        for line in lines:
+            grid.add_row(*map(Text, line))
+        console.print(grid)
+        console.print()
 
 
 def _parts(
@@ -64,7 +89,13 @@ def _grid(layout: WideTable, header: list[str], lines: list[Line], measures: ran
     if show_n:
         grid.add_column("n", justify="right", no_wrap=True)
     for j in shown:
-        grid.add_column(layout.measures[j].replace(" (", "\n("), justify="right", no_wrap=True)
+        head = layout.measures[j].replace(" (", "\n(")
+        if any(layout.over):
+            # The outer heading stands above the first of its columns that this part shows.
+            first = j == shown[0] or layout.over[j] != layout.over[j - 1]
+            head = f"{layout.over[j] if first else ''}\n{head}"
+        text = layout.spec.across == ("items",)
+        grid.add_column(head, justify="left" if text else "right", no_wrap=not text)
     previous: list[str] = []
     for index, cells in lines:
         # A key that repeats the line above is left blank, so that blocks stand out.

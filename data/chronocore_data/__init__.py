@@ -7,6 +7,7 @@ Only the standard library is needed to read them; what they mean is decided in
 from __future__ import annotations
 
 import csv
+import json
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +20,7 @@ __all__ = [
     "preset_text",
     "presets",
     "prompt_templates",
+    "published_tables",
     "recorded_predictions",
     "regions",
 ]
@@ -87,6 +89,16 @@ def regions() -> list[dict[str, str]]:
     Region assignment is a judgement; doubtful cases are marked ``yes`` with a note.
     """
     return _rows("regions.csv")
+
+
+def published_tables() -> dict[str, Any]:
+    """Return the numbers of the ChronoCulture paper's tables, as printed.
+
+    ``cells`` holds one row a number, its fields named by ``columns``: the table and the cell as
+    :mod:`chronocore.tables` names them, the paper's model and the value.
+    """
+    tables: dict[str, Any] = json.loads(_text("published_tables.json"))
+    return tables
 
 
 def recorded_predictions() -> Path:

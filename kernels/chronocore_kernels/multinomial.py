@@ -28,9 +28,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chronocore_kernels.jit import inline, kernel
+from chronocore_kernels.selection import select
 from chronocore_kernels.streams import GOLDEN, exp, log, mix, unit
 
-__all__ = ["LANES", "MAXIMUM_CLASSES", "MAXIMUM_SAMPLES", "multinomial_counts", "sampling_noise"]
+__all__ = [
+    "LANES",
+    "MAXIMUM_CLASSES",
+    "MAXIMUM_SAMPLES",
+    "multinomial_counts",
+    "noise_floor",
+    "redrawn_shares",
+    "sampling_noise",
+]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -460,33 +469,6 @@ def _multinomial_counts(
 
 
 @inline
-def _select(values: Floats, first: int, rank: int) -> float:
-    """Return the value of this rank, partitioning ``values`` from ``first`` on around it."""
-    low = first
-    high = values.shape[0] - 1
-    while low < high:
-        pivot = values[(low + high) // 2]
-        i = low
-        j = high
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if rank <= j:
-            high = j
-        elif rank >= i:
-            low = i
-        else:
-            break
-    return float(values[rank])
-
-
-@inline
 def _quantiles(
     values: Floats, whole: bool, unit: float, probabilities: Floats, out: Floats
 ) -> None:
@@ -528,10 +510,10 @@ def _quantiles(
         for j in range(probabilities.shape[0]):
             place = probabilities[j] * (n - 1)
             rank = int(place)
-            low = _select(work, first, rank)
+            low = select(work, first, rank)
             high = low
             if place > rank:
-                high = _select(work, rank, rank + 1)
+                high = select(work, rank, rank + 1)
             out[j] = min((low + (high - low) * (place - rank)) / unit, 1.0)
             first = rank
     for i in range(n):
@@ -641,6 +623,93 @@ def _sampling_noise(
         _quantiles(distances[row], support.shape[0] == 0, unit, quantiles, out[row])
 
 
+@kernel(parallel=True)
+def _noise_floor(
+    probs: Floats,
+    starts: Integers,
+    support: Floats,
+    starts_support: Integers,
+    lengths: Integers,
+    n_old: Integers,
+    n_new: Integers,
+    observed: Floats,
+    tolerance: float,
+    repeats: int,
+    base: np.uint64,
+    width: int,
+    table: Floats,
+    out: Floats,
+    reached: Integers,
+) -> None:
+    half = np.full(1, 0.5)
+    for row in numba.prange(lengths.shape[0]):
+        positions = support
+        if support.shape[0] > 0:
+            positions = support[starts_support[row] : starts_support[row] + lengths[row]]
+        distances = np.empty(repeats, dtype=np.float64)
+        unit = _draw_distances(
+            probs[starts[row] : starts[row] + lengths[row]],
+            positions,
+            n_old[row],
+            n_new[row],
+            base,
+            2 * row * repeats,
+            table if max(n_old[row], n_new[row]) < table.shape[0] else table[:0],
+            min(width, repeats),
+            distances,
+        )
+        _quantiles(distances, support.shape[0] == 0, unit, half, out[row, 1:])
+        total = 0.0
+        count = 0
+        for i in range(repeats):
+            total += distances[i]
+            count += np.int64(distances[i] >= observed[row] - tolerance)
+        out[row, 0] = total / repeats
+        reached[row] = count
+
+
+@kernel(parallel=True)
+def _redrawn_shares(
+    probs: Floats,
+    starts: Integers,
+    lengths: Integers,
+    sizes: Integers,
+    numbers: Integers,
+    base: np.uint64,
+    table: Floats,
+    starts_out: Integers,
+    repeats: int,
+    out: Floats,
+) -> None:
+    for row in numba.prange(lengths.shape[0]):
+        k = lengths[row]
+        shares = probs[starts[row] : starts[row] + k]
+        redrawn = out[starts_out[row] : starts_out[row] + repeats * k]
+        here = np.empty(k, dtype=np.float64)
+        after = np.empty(k, dtype=np.float64)
+        total = 0.0
+        for j in range(k - 1, -1, -1):
+            later = total
+            total += shares[j]
+            here[j] = shares[j] / total if total > 0.0 else 0.0
+            after[j] = later / total if total > 0.0 else 1.0
+        size = np.float64(sizes[row])
+        left = np.empty(repeats, dtype=np.float64)
+        keys = np.empty(repeats, dtype=np.uint64)
+        drawn = np.empty(repeats, dtype=np.float64)
+        scratch = _scratch(repeats)
+        for i in range(repeats):
+            left[i] = size
+            keys[i] = base + np.uint64(numbers[row] * repeats + i) * _SAMPLE_STEP
+        known = table if sizes[row] < table.shape[0] else table[:0]
+        for j in range(k):
+            _binomials(left, keys, here[j], after[j], known, drawn, scratch)
+            for i in range(repeats):
+                redrawn[i * k + j] = drawn[i] / size
+                left[i] -= drawn[i]
+                keys[i] += _CLASS_STEP
+
+
 @cache
 def _table() -> Floats:
     return _log_factorials(_TABULATED)
@@ -742,3 +811,107 @@ def sampling_noise(
         out,
     )
     return out, distances
+
+
+def noise_floor(
+    probs: Floats,
+    starts: Integers,
+    support: Floats,
+    starts_support: Integers,
+    lengths: Integers,
+    n_old: Integers,
+    n_new: Integers,
+    observed: Floats,
+    tolerance: float,
+    repeats: int,
+    base: np.uint64,
+    *,
+    width: int = LANES // 2,
+) -> tuple[Floats, Floats, Integers]:
+    """Compare observed distances with those of two samples from one distribution.
+
+    Parameters
+    ----------
+    probs, starts, support, starts_support, lengths, n_old, n_new, repeats, base, width
+        As in :func:`sampling_noise`; the distances are the same ones.
+    observed : (N,) float64
+        Observed distance of each row.
+    tolerance : float
+        A drawn distance reaches the observed one if it is at most this much smaller.
+
+    Returns
+    -------
+    mean, median : (N,) float64
+        Of the drawn distances; no more than a row of them is ever held.
+    reached : (N,) int64
+        Number of drawn distances that reach the observed one.
+    """
+    out = np.empty((len(lengths), 2))
+    reached = np.empty(len(lengths), dtype=np.int64)
+    _noise_floor(
+        _writable(probs),
+        _writable(starts),
+        _writable(support),
+        _writable(starts_support),
+        _writable(lengths),
+        _writable(n_old),
+        _writable(n_new),
+        _writable(observed),
+        tolerance,
+        repeats,
+        base,
+        width,
+        _table(),
+        out,
+        reached,
+    )
+    return out[:, 0], out[:, 1], reached
+
+
+def redrawn_shares(
+    probs: Floats,
+    starts: Integers,
+    lengths: Integers,
+    sizes: Integers,
+    numbers: Integers,
+    repeats: int,
+    base: np.uint64,
+) -> tuple[Floats, Integers]:
+    """Return the shares of samples drawn from each distribution.
+
+    Parameters
+    ----------
+    probs, starts, lengths
+        Distributions as rows of one flat buffer. A row is divided by its sum.
+    sizes : (N,) int64
+        Size of the samples of each row, at least 1, below 2**31.
+    numbers : (N,) int64
+        Number of each row in the stream: equal numbers give equal uniforms, wherever the row is.
+    repeats : int
+        Samples R of each row.
+    base : numpy.uint64
+        Where the stream begins.
+
+    Returns
+    -------
+    shares : (sum of R * K,) float64
+        Row by row, sample by sample, option by option.
+    starts : (N,) int64
+        Where the samples of each row begin.
+    """
+    ends = np.cumsum(lengths * repeats)
+    starts_out = ends - lengths * repeats
+    out = np.empty(int(ends[-1]) if len(ends) else 0)
+    _redrawn_shares(
+        _writable(probs),
+        _writable(starts),
+        _writable(lengths),
+        _writable(sizes),
+        _writable(numbers),
+        base,
+        _table(),
+        starts_out,
+        repeats,
+        out,
+    )
+    return out, starts_out

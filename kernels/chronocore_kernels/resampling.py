@@ -17,6 +17,7 @@ from chronocore_kernels.streams import GOLDEN, LOW, ONE, S32, exp, log, mix, uni
 __all__ = [
     "alias_table",
     "count_quantiles",
+    "draw_indices",
     "rank_replicates",
     "resample_indices",
     "resample_quantiles",
@@ -37,7 +38,7 @@ _S11 = np.uint64(11)
 
 
 @inline
-def _indices(base: np.uint64, resample: int, n: int, out: NDArray[np.uint32]) -> None:
+def draw_indices(base: np.uint64, resample: int, n: int, out: NDArray[np.uint32]) -> None:
     """Fill ``out`` (an even number, n or n + 1) with exact uniform indices in [0, n).
 
     Lemire's multiplication: the upper and the lower half of a word give an index each. The rare
@@ -120,7 +121,7 @@ def stream_words(base: np.uint64, n: int) -> NDArray[np.uint64]:
 def resample_indices(n: int, base: np.uint64, resample: int) -> NDArray[np.uint32]:
     """Return the rows of one resample (for tests)."""
     out = np.empty(n + (n & 1), dtype=np.uint32)
-    _indices(base, resample, n, out)
+    draw_indices(base, resample, n, out)
     return out[:n]
 
 
@@ -145,7 +146,7 @@ def resample_sums(columns: Floats, base: np.uint64, n_resamples: int) -> Floats:
         index = np.empty(n + (n & 1), dtype=np.uint32)
         counts = np.empty(n if m > 1 else 0, dtype=np.int32)
         for r in range(block * _BLOCK, min(n_resamples, (block + 1) * _BLOCK)):
-            _indices(base, r, n, index)
+            draw_indices(base, r, n, index)
             drawn = index[:n]
             if m == 1:
                 out[r, 0] = _gather_sum(columns[0], drawn)
@@ -187,13 +188,17 @@ def resample_quantiles(
         index = np.empty(n_units + (n_units & 1), dtype=np.uint32)
         counts = np.empty(n_units, dtype=np.int64)
         for r in range(block * _BLOCK, min(n_resamples, (block + 1) * _BLOCK)):
-            _indices(base, r, n_units, index)
+            draw_indices(base, r, n_units, index)
             counts[:] = 0
             for i in range(n_units):
                 counts[np.uint64(index[i])] += 1
             total = 0
             for i in range(n):
                 total += counts[units[i]]
+            if total == 0:
+                # Only units without a value were drawn.
+                out[r, :] = np.nan
+                continue
             i = -1
             seen = 0
             for j in range(probabilities.shape[0]):

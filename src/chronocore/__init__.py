@@ -3,13 +3,14 @@
 The data flow, stage by stage: microdata (:mod:`chronocore.sources`) -> gold distributions
 (:mod:`chronocore.gold`) -> temporal pairs (:mod:`chronocore.pairs`) -> prompts
 (:mod:`chronocore.prompts`) -> predictions (:mod:`chronocore.predict`) -> scores
-(:mod:`chronocore.scores`) -> tables (:mod:`chronocore.tables`) -> report
-(:mod:`chronocore.report`).
+(:mod:`chronocore.scores`) -> tables (:mod:`chronocore.tables`) -> figures
+(:mod:`chronocore.figures`) and report (:mod:`chronocore.report`).
 """
 
 from chronocore.build import BuildResult, build
 from chronocore.components import VarianceComponents, kendalls_w, variance_components
 from chronocore.config import StudyConfig, load_config, preset_config
+from chronocore.differences import Measure, PairedDifferences, paired_differences
 from chronocore.errors import (
     ChronocoreError,
     ConfigurationError,
@@ -21,6 +22,7 @@ from chronocore.errors import (
     StorageError,
     StudyError,
 )
+from chronocore.figures import FiguresResult, figures
 from chronocore.inference import BootstrapResult, bootstrap
 from chronocore.metrics import (
     WeightedDistributions,
@@ -31,7 +33,15 @@ from chronocore.metrics import (
     weighted_distributions,
     weighted_distributions_many,
 )
-from chronocore.noise import SamplingNoise, sampling_noise
+from chronocore.noise import (
+    NoiseFloor,
+    NoiseResult,
+    SamplingNoise,
+    false_discovery,
+    noise,
+    noise_floor,
+    sampling_noise,
+)
 from chronocore.parsing import ParsedChoice, ParsedDistribution, parse_choice, parse_distribution
 from chronocore.plan import Plan, plan
 from chronocore.predict import PredictResult, export_run, predict
@@ -49,6 +59,7 @@ from chronocore.survey_design import (
     design_shares,
     replicate_mean,
 )
+from chronocore.sweep import SweepResult, sweep
 from chronocore.warmup import warmup
 
 __version__ = chronocore_version()
@@ -62,10 +73,15 @@ __all__ = [
     "DesignShares",
     "EngineError",
     "Explanation",
+    "FiguresResult",
     "Finding",
     "InvalidInputError",
+    "Measure",
     "Microdata",
     "MissingDependencyError",
+    "NoiseFloor",
+    "NoiseResult",
+    "PairedDifferences",
     "ParsedChoice",
     "ParsedDistribution",
     "Plan",
@@ -80,6 +96,7 @@ __all__ = [
     "Study",
     "StudyConfig",
     "StudyError",
+    "SweepResult",
     "VarianceComponents",
     "WeightedDistributions",
     "__version__",
@@ -91,10 +108,15 @@ __all__ = [
     "direction_cosine",
     "explain",
     "export_run",
+    "false_discovery",
+    "figures",
     "findings",
     "kendalls_w",
     "knowledge_filter",
     "load_config",
+    "noise",
+    "noise_floor",
+    "paired_differences",
     "parse_choice",
     "parse_distribution",
     "plan",
@@ -109,6 +131,7 @@ __all__ = [
     "shift_class",
     "status",
     "survey_microdata",
+    "sweep",
     "tables",
     "variance_components",
     "warmup",

@@ -52,6 +52,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def take(self, index: NDArray[np.int64]) -> Rows:
+        """Return some rows in the order asked for, over the same buffer."""
+        return Rows(self.values, self.starts[index], self.lengths[index], (len(index),))
+
     @property
     def width(self) -> int:
         """Number of options if all rows have the same, 0 otherwise."""

@@ -21,6 +21,7 @@ from chronocore.errors import ConfigurationError
 from chronocore.metrics import BOUNDARIES
 
 __all__ = [
+    "CLUSTERS",
     "PRESETS",
     "Columns",
     "Names",
@@ -42,6 +43,9 @@ __all__ = [
 PRESETS = ("open-sample", *chronocore_data.presets())
 
 Names = str | list[str]
+
+#: What intervals can resample.
+CLUSTERS = ("pair", "country", "variable")
 
 
 class Columns(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
@@ -171,13 +175,20 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class ScoreSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Thresholds and intervals of scores and tables; a change needs no new build."""
+    """Thresholds and intervals of scores and tables; a change needs no new build.
+
+    ``cluster`` is what intervals resample: single pairs, or all pairs of a country or of a
+    variable (``survey`` and ``variable`` together) at once. ``gold_error`` carries the surveys'
+    own sampling error into every interval.
+    """
 
     tau: float = 0.10
     retain: float = 0.75
     resamples: int = 1000
     confidence_level: float = 0.95
     seed: int = 0
+    cluster: Literal["pair", "country", "variable"] = "pair"
+    gold_error: bool = False
 
 
 class StudyConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -12,11 +12,12 @@ from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
-
 from chronocore.engines.base import RunSettings
 
 __all__ = ["canonical_json", "derived_seed", "pair_id", "prompt_id", "run_id", "time_point_key"]
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def canonical_json(value: Any) -> str:
@@ -96,5 +97,5 @@ def derived_seed(seed: int, *parts: str | int) -> int:
     Every cell of every table has its own stream, so that adding a table or a model never
     changes the interval of another cell.
     """
-    words = np.frombuffer(hashlib.sha256(canonical_json([seed, *parts]).encode()).digest(), "<u8")
-    return int(words[0] >> np.uint64(1))
+    text = _ENCODER.encode([seed, *parts])  # what canonical_json gives; a study asks 15,000 times
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1

@@ -16,7 +16,7 @@ from chronocore.arrow import scalar_column
 from chronocore.errors import InvalidInputError
 from chronocore_kernels import multinomial, resampling
 
-__all__ = ["INTERVALS", "METHODS", "BootstrapResult", "bootstrap", "class_shares"]
+__all__ = ["INTERVALS", "METHODS", "BootstrapResult", "bootstrap", "class_shares", "seed_base"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -87,7 +87,14 @@ class _Replicates:
     method: str
 
 
-def _seed_base(seed: int | None) -> np.uint64:
+def seed_base(seed: int | None) -> np.uint64:
+    """Return where the stream of a seed begins; a fresh one without a seed.
+
+    Raises
+    ------
+    InvalidInputError
+        The seed is no integer in [0, 2**64).
+    """
     if seed is None:
         seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
@@ -582,7 +589,7 @@ def _choose(method: str, sample: _Sample, statistics: list[str | float], infinit
             method = "multinomial"
         elif applies["rank"]:
             method = "rank"
-        elif applies["levels"] and _few_levels(sample):
+        elif applies["levels"] and _few_levels(_difference(sample)):
             method = "levels"
         else:
             method = "resample"
@@ -599,8 +606,7 @@ def _choose(method: str, sample: _Sample, statistics: list[str | float], infinit
     return method
 
 
-def _few_levels(sample: _Sample) -> bool:
-    values = _difference(sample)
+def _few_levels(values: Floats) -> bool:
     # A look at a part tells most continuous samples without sorting them whole.
     if len(np.unique(values[: 4 * _MAXIMUM_LEVELS])) > _MAXIMUM_LEVELS:
         return False
@@ -705,7 +711,7 @@ def bootstrap(
         sample.clustered,
     )  # fmt: skip
     chosen = _choose(method, plain, statistics, infinite)
-    base = _seed_base(seed)
+    base = seed_base(seed)
     tail = (1 - confidence_level) / 2
     n = len(sample.values)
 
@@ -797,7 +803,7 @@ def class_shares(
         return BootstrapResult(nothing, (nothing, nothing), nothing, "multinomial", "percentile")
     sample, _ = _sample(values, None, None, None)
     return _proportions(
-        values, n_classes, _seed_base(seed), n_resamples, confidence_level, "percentile", sample,
+        values, n_classes, seed_base(seed), n_resamples, confidence_level, "percentile", sample,
         False,
     )  # fmt: skip
 

@@ -27,7 +27,9 @@ __all__ = [
     "direction_cosine",
     "knowledge_filter",
     "normalised",
+    "retained_count",
     "shift_class",
+    "shift_index",
     "wasserstein",
     "weighted_distributions",
     "weighted_distributions_many",
@@ -556,6 +558,11 @@ def shift_class(d_h: ArrayLike, boundaries: str | Sequence[float] = "default") -
     >>> cc.shift_class([0.03, 0.55 - 0.52, 0.05, 0.1, 0.2]).tolist()
     ['stable', 'stable', 'moderate', 'strong', 'very_strong']
     """
+    return np.asarray(SHIFTS)[shift_index(d_h, boundaries)]
+
+
+def shift_index(d_h: ArrayLike, boundaries: str | Sequence[float] = "default") -> NDArray[np.int8]:
+    """Return the position of each shift class in :data:`SHIFTS`; see :func:`shift_class`."""
     stable, strong, very_strong = _boundary_set(boundaries)
     values = np.asarray(d_h, dtype=np.float64)
     if not np.all((values >= 0) & (values <= 1 + SUM_TOLERANCE)):
@@ -565,7 +572,7 @@ def shift_class(d_h: ArrayLike, boundaries: str | Sequence[float] = "default") -
         3,
         np.where(at_least(values, strong), 2, np.where(at_most(values, stable), 0, 1)),
     )
-    return np.asarray(SHIFTS)[index]
+    return index.astype(np.int8)
 
 
 def retained_count(retain: float, n: int) -> int:

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from chronocore import schema
 from chronocore.arrow import Rows, broadcast_rows
-from chronocore.errors import InvalidInputError
-from chronocore.inference import _seed_base
-from chronocore.metrics import _distributions, _require_two_options, _supports
+from chronocore.errors import ConfigurationError, InvalidInputError, StudyError
+from chronocore.identity import derived_seed
+from chronocore.inference import seed_base
+from chronocore.metrics import (
+    SHIFTS,
+    _distributions,
+    _require_two_options,
+    _supports,
+    wasserstein,
+)
+from chronocore.store import NOISE_METADATA, Study
+from chronocore.tolerance import ATOL, above, at_most
 from chronocore_kernels import multinomial
 
-__all__ = ["SamplingNoise", "sampling_noise"]
+__all__ = [
+    "NoiseFloor",
+    "NoiseResult",
+    "SamplingNoise",
+    "ShiftNoise",
+    "false_discovery",
+    "load_noise",
+    "noise",
+    "noise_floor",
+    "respondents",
+    "sampling_noise",
+]
 
 _MAXIMUM_SIZE = 2**31
 _QUANTILES = np.array([0.5, 0.95])
@@ -22,6 +48,7 @@ _QUANTILES = np.array([0.5, 0.95])
 
 # Another stream than the bootstrap's of the same seed.
 _STREAM = np.uint64(0x6E6F697365)
+_FLOOR_STREAM = np.uint64(0x666C6F6F72)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +99,35 @@ def _sizes(n: Any, shape: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[n
     pair = sizes.shape == (*shape, 2)
     old, new = (sizes[..., 0], sizes[..., 1]) if pair else (sizes, sizes)
     return np.broadcast_to(old, shape).copy(), np.broadcast_to(new, shape).copy()
+
+
+def _repeats(repeats: Any, n_rows: int) -> int:
+    if isinstance(repeats, bool) or int(repeats) != repeats or repeats < 1:
+        raise InvalidInputError(f"repeats must be a whole number from 1 on, not {repeats!r}")
+    if 2 * n_rows * int(repeats) > multinomial.MAXIMUM_SAMPLES:
+        raise InvalidInputError(
+            f"{n_rows} distributions x {repeats} repeats need more random numbers than there are"
+        )
+    return int(repeats)
+
+
+def respondents(n_eff: Any) -> NDArray[np.int64]:
+    """Return effective sample sizes as whole numbers of respondents, halves rounded up.
+
+    Raises
+    ------
+    InvalidInputError
+        A size is not finite or rounds to less than one respondent.
+
+    Examples
+    --------
+    >>> respondents([812.5, 812.4]).tolist()
+    [813, 812]
+    """
+    sizes = np.floor(np.asarray(n_eff, dtype=np.float64) + 0.5)
+    if not (np.isfinite(sizes) & (sizes >= 1)).all():
+        raise InvalidInputError("an effective sample size is below one respondent")
+    return sizes.astype(np.int64)
 
 
 def _median(values: NDArray[np.float64]) -> float:
@@ -151,13 +207,7 @@ def sampling_noise(
         )
     _require_two_options(rows)
     n_old, n_new = _sizes(n, shape)
-    if isinstance(repeats, bool) or int(repeats) != repeats or repeats < 1:
-        raise InvalidInputError(f"repeats must be a whole number from 1 on, not {repeats!r}")
-    repeats = int(repeats)
-    if 2 * len(rows) * repeats > multinomial.MAXIMUM_SAMPLES:
-        raise InvalidInputError(
-            f"{len(rows)} distributions x {repeats} repeats need more random numbers than there are"
-        )
+    repeats = _repeats(repeats, len(rows))
     quantiles, distances = multinomial.sampling_noise(
         rows.values,
         rows.starts,
@@ -168,7 +218,7 @@ def sampling_noise(
         n_new.reshape(-1),
         repeats,
         _QUANTILES,
-        _seed_base(seed) ^ _STREAM,
+        seed_base(seed) ^ _STREAM,
     )
     return SamplingNoise(
         median=quantiles[:, 0].reshape(shape),
@@ -179,3 +229,403 @@ def sampling_noise(
         repeats=repeats,
         distances=distances.reshape(*shape, repeats) if return_distances else None,
     )
+
+
+# -- the floor under an observed shift ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFloor:
+    """Observed shifts beside what sampling alone would show had nothing changed.
+
+    Attributes
+    ----------
+    expected, median : (N,) float64
+        Mean and median shift of two samples from one population.
+    excess : (N,) float64
+        Observed minus expected shift; negative where the surveys are closer than chance.
+    p_value : (N,) float64
+        Chance of a shift at least as large as the observed one, (1 + reached) / (1 + repeats).
+    n_old, n_new : (N,) int64
+        Sizes of the two samples.
+    repeats : int
+    """
+
+    expected: NDArray[np.float64]
+    median: NDArray[np.float64]
+    excess: NDArray[np.float64]
+    p_value: NDArray[np.float64]
+    n_old: NDArray[np.int64]
+    n_new: NDArray[np.int64]
+    repeats: int
+
+
+def noise_floor(
+    gold_old: Any,
+    gold_new: Any,
+    support: Any = None,
+    *,
+    n: Any = 500,
+    repeats: int = 1000,
+    seed: int | None = None,
+) -> NoiseFloor:
+    """Return how much of each observed shift sampling alone explains.
+
+    The null: both surveys asked the same population, whose distribution is the two observed ones
+    averaged by their sizes. Two samples of the surveys' sizes are drawn from it again and again.
+
+    Parameters
+    ----------
+    gold_old, gold_new : array-like of shape (..., K), or N rows of any length
+        Distributions as in :func:`wasserstein`, unrounded.
+    support : array-like of shape (K,) or one row a distribution, optional
+        Positions of the options; by default equally spaced.
+    n : int, or array-like of shape (N,) or (N, 2)
+        Respondents of the two surveys, as in :func:`sampling_noise`; effective sizes where
+        respondents are weighted.
+    repeats : int
+        Pairs of samples for each row. No p-value is below 1 / (1 + repeats).
+    seed : int, optional
+        The same seed gives the same result for any number of threads. By default a fresh one.
+
+    Returns
+    -------
+    NoiseFloor
+
+    Raises
+    ------
+    InvalidInputError
+        As :func:`sampling_noise`.
+
+    Notes
+    -----
+    ChronoCulture, appendix F.4, asks which shifts exceed the noise of their own pair; this is its
+    test with the true sample sizes. A drawn shift within 1e-12 of the observed one reaches it.
+
+    Examples
+    --------
+    >>> floor = noise_floor([[0.5, 0.5], [0.5, 0.5]], [[0.49, 0.51], [0.3, 0.7]], n=900, seed=0)
+    >>> floor.p_value.round(2).tolist()
+    [0.71, 0.0]
+    """
+    named = [("gold_old", _distributions(gold_old, "gold_old"))]
+    named.append(("gold_new", _distributions(gold_new, "gold_new")))
+    if support is not None:
+        named.append(("support", _supports(support)))
+    rows, shape = broadcast_rows(*named)
+    old, new = rows[0], rows[1]
+    positions = (
+        rows[2] if support is not None else Rows(np.empty(0), old.starts, old.lengths, shape)
+    )
+    _require_two_options(old)
+    n_old, n_new = _sizes(n, shape)
+    repeats = _repeats(repeats, len(old))
+    observed = wasserstein(old, new, positions if support is not None else None).reshape(-1)
+    share = (n_old / (n_old + n_new)).reshape(-1)
+    # One row after the other, each weighted by the size of its survey
+    ends = np.cumsum(old.lengths)
+    starts = ends - old.lengths
+    within = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(starts, old.lengths)
+    weight = np.repeat(share, old.lengths)
+    pooled = weight * old.values[np.repeat(old.starts, old.lengths) + within]
+    pooled += (1 - weight) * new.values[np.repeat(new.starts, new.lengths) + within]
+    mean, median, reached = multinomial.noise_floor(
+        pooled,
+        starts,
+        positions.values,
+        positions.starts,
+        old.lengths,
+        n_old.reshape(-1),
+        n_new.reshape(-1),
+        observed,
+        ATOL,
+        repeats,
+        seed_base(seed) ^ _FLOOR_STREAM,
+    )
+    return NoiseFloor(
+        expected=mean.reshape(shape),
+        median=median.reshape(shape),
+        excess=(observed - mean).reshape(shape),
+        p_value=((1 + reached) / (1 + repeats)).reshape(shape),
+        n_old=n_old,
+        n_new=n_new,
+        repeats=repeats,
+    )
+
+
+def false_discovery(p_values: Any, method: str = "bh") -> NDArray[np.float64]:
+    """Return the smallest false-discovery rate at which each test would be a discovery.
+
+    Parameters
+    ----------
+    p_values : array-like of shape (N,)
+        In [0, 1].
+    method : {"bh", "by"}
+        Benjamini and Hochberg, for tests that are independent or positively dependent, or
+        Benjamini and Yekutieli, for any dependence.
+
+    Returns
+    -------
+    (N,) float64
+        Adjusted p-values (q-values); those of at most 0.05 are the discoveries of which 5 % are
+        expected to be false.
+
+    Examples
+    --------
+    >>> false_discovery([0.01, 0.02, 0.9]).round(3).tolist()
+    [0.03, 0.03, 0.9]
+    """
+    if method not in ("bh", "by"):
+        raise InvalidInputError(f"method {method!r} is none of bh, by")
+    values = np.asarray(p_values, dtype=np.float64)
+    if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
+        raise InvalidInputError("p_values must be a vector of numbers in [0, 1]")
+    if not len(values):
+        return values
+    # Imported here: scipy.stats takes longer to load than all else together.
+    import scipy.stats
+
+    return np.asarray(scipy.stats.false_discovery_control(values, method=method))
+
+
+# -- the noise of a study --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftNoise:
+    """The pairs of one shift class, or all of them, beside their sampling noise.
+
+    Attributes
+    ----------
+    shift : str
+        A shift class, ``all_shifted`` or ``all``.
+    pairs : int
+    above_p95 : int
+        Pairs whose shift is strictly above the 95th percentile of their own noise.
+    detected : int
+        Pairs whose shift is told from noise at the false-discovery rate.
+    expected_shift, excess_shift : float
+        Medians over the pairs; NaN without pairs.
+    """
+
+    shift: str
+    pairs: int
+    above_p95: int
+    detected: int
+    expected_shift: float
+    excess_shift: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseResult:
+    """What :func:`noise` found.
+
+    Attributes
+    ----------
+    design : str
+        Respondents of each drawn sample, or ``"effective"``.
+    repeats, floor_repeats, seed : int
+    median : float
+        Median of all drawn distances, over pairs and repeats.
+    median_p95 : float
+        Median over pairs of each pair's 95th percentile.
+    false_discovery_rate : float
+    method : str
+        ``"bh"`` or ``"by"``.
+    shifts : list of ShiftNoise
+        The four classes, all shifted pairs, all pairs.
+    pairs_sha256 : str
+        Digest of the pairs.
+    """
+
+    design: str
+    repeats: int
+    floor_repeats: int
+    seed: int
+    median: float
+    median_p95: float
+    false_discovery_rate: float
+    method: str
+    shifts: list[ShiftNoise]
+    pairs_sha256: str
+
+
+def noise(
+    study: str | Path | Study,
+    *,
+    n: int | str = 500,
+    repeats: int = 200,
+    floor_repeats: int = 2000,
+    false_discovery_rate: float = 0.05,
+    method: str = "bh",
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda message: None,
+) -> NoiseResult:
+    """Simulate the sampling noise of every pair of a study and write it to ``noise/``.
+
+    Parameters
+    ----------
+    study : path or Study
+    n : int or "effective"
+        Respondents of both samples drawn from the older gold distribution; ``"effective"`` takes
+        each survey's effective sample size, which is below its number of respondents where they
+        are weighted.
+    repeats : int
+        Pairs of samples for each pair.
+    floor_repeats : int
+        Pairs of samples behind each p-value, always with the effective sizes.
+    false_discovery_rate : float
+        Expected share of false ones among the pairs told from noise, in (0, 1).
+    method : {"bh", "by"}
+        How it is controlled; see :func:`false_discovery`.
+    seed : int
+        The same seed gives the same noise for any number of threads.
+    progress : callable
+        Called with a line of text at each step.
+
+    Returns
+    -------
+    NoiseResult
+        Over all pairs of the benchmark, before any filter. One row a pair, schema
+        :data:`chronocore.schema.NOISE`, is in ``noise/``; each ``n`` has a file there.
+
+    Raises
+    ------
+    ConfigurationError
+        A setting is out of range.
+    StudyError
+        A pair has no effective sample size.
+
+    Notes
+    -----
+    ChronoCulture, appendix F.4; definitions, section 9.
+    """
+    opened = study if isinstance(study, Study) else Study.open(study)
+    if n != "effective" and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
+        raise ConfigurationError(f"n must be a number of respondents or 'effective', not {n!r}")
+    if not 0 < false_discovery_rate < 1:
+        raise ConfigurationError(
+            f"false_discovery_rate must lie in (0, 1), not {false_discovery_rate}"
+        )
+    if method not in ("bh", "by"):
+        raise ConfigurationError(f"method {method!r} is none of bh, by")
+    for name, value in (("repeats", repeats), ("floor_repeats", floor_repeats)):
+        if value < 1:
+            raise ConfigurationError(f"{name} must be at least 1, not {value}")
+    pairs = opened.pairs()
+    support = _pair_supports(pairs, opened.items())
+    sizes = _effective(pairs)
+    design = str(n)
+    drawn = sizes if n == "effective" else np.full(len(pairs), int(n))
+    progress(f"drawing {repeats} x 2 samples for each of {len(pairs)} pairs")
+    simulated = sampling_noise(
+        pairs["gold_old"], support, n=drawn, repeats=repeats,
+        seed=derived_seed(seed, "noise", design),
+    )  # fmt: skip
+    progress(f"drawing {floor_repeats} x 2 samples under no change for each pair")
+    floor = noise_floor(
+        pairs["gold_old"], pairs["gold_new"], support, n=sizes, repeats=floor_repeats,
+        seed=derived_seed(seed, "noise floor"),
+    )  # fmt: skip
+    d_h = np.asarray(pairs["d_h"].to_numpy(), dtype=np.float64)
+    q_values = false_discovery(floor.p_value, method)
+    above_p95 = above(d_h - simulated.p95, 0.0)
+    detected = at_most(q_values, false_discovery_rate)
+    names = ("pair_id", "survey", "variable", "country", "shift", "d_h")
+    table = pa.table(
+        {
+            "design": pa.array([design] * len(pairs), pa.string()),
+            **{name: pairs[name] for name in names},
+            "n_old": simulated.n_old,
+            "n_new": simulated.n_new,
+            "noise_median": simulated.median,
+            "noise_p95": simulated.p95,
+            "above_p95": above_p95,
+            "n_eff_old": floor.n_old,
+            "n_eff_new": floor.n_new,
+            "expected_shift": floor.expected,
+            "expected_median": floor.median,
+            "excess_shift": floor.excess,
+            "p_value": floor.p_value,
+            "q_value": q_values,
+            "detected": detected,
+        }
+    )
+    result = NoiseResult(
+        design=design,
+        repeats=repeats,
+        floor_repeats=floor_repeats,
+        seed=seed,
+        median=simulated.pooled_median,
+        median_p95=float(np.median(simulated.p95)),
+        false_discovery_rate=false_discovery_rate,
+        method=method,
+        shifts=_by_shift(pairs, above_p95, detected, floor),
+        pairs_sha256=opened.manifest()["files"]["pairs.parquet"],
+    )
+    settings = json.dumps(msgspec.to_builtins(result)).encode()
+    opened.save_noise(schema.conform(table, schema.NOISE), design, settings)
+    return result
+
+
+def load_noise(study: Study, design: str) -> NoiseResult:
+    """Return what the last :func:`noise` of a design found.
+
+    Raises
+    ------
+    StudyError
+        The design was not simulated.
+    """
+    metadata = study.noise(design).schema.metadata or {}
+    try:
+        return msgspec.json.decode(metadata[NOISE_METADATA], type=NoiseResult)
+    except (KeyError, msgspec.DecodeError) as error:
+        raise StudyError(
+            f"{study.noise_path(design)} does not say what it was simulated with ({error}); "
+            f"run: chronocore noise {study.path} --n {design}"
+        ) from error
+
+
+def _by_shift(
+    pairs: pa.Table,
+    above_p95: NDArray[np.bool_],
+    detected: NDArray[np.bool_],
+    floor: NoiseFloor,
+) -> list[ShiftNoise]:
+    shift = np.asarray(pairs["shift"].to_numpy(zero_copy_only=False)).astype(str)
+    groups = [(name, shift == name) for name in SHIFTS]
+    groups += [("all_shifted", shift != SHIFTS[0]), ("all", np.ones(len(shift), dtype=bool))]
+    return [
+        ShiftNoise(
+            shift=name,
+            pairs=int(inside.sum()),
+            above_p95=int(above_p95[inside].sum()),
+            detected=int(detected[inside].sum()),
+            expected_shift=_median(floor.expected[inside]),
+            excess_shift=_median(floor.excess[inside]),
+        )
+        for name, inside in groups
+    ]
+
+
+def _pair_supports(pairs: pa.Table, items: pa.Table) -> pa.Array:
+    positions = {
+        (item["survey"], item["variable"]): [option["position"] for option in item["options"]]
+        for item in items.to_pylist()
+    }
+    keys = zip(pairs["survey"].to_pylist(), pairs["variable"].to_pylist(), strict=True)
+    return pa.array([positions[key] for key in keys], pa.list_(pa.float64()))
+
+
+def _effective(pairs: pa.Table) -> NDArray[np.int64]:
+    """Return the effective sizes of the two surveys of each pair, shape (N, 2)."""
+    columns = [pairs[name].to_numpy(zero_copy_only=False) for name in ("n_eff_old", "n_eff_new")]
+    sizes = np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
+    bad = np.flatnonzero(~(np.isfinite(sizes) & (sizes >= 0.5)).all(axis=1))
+    if bad.size:
+        row = pairs.slice(int(bad[0]), 1).to_pylist()[0]
+        raise StudyError(
+            f"the pair {row['survey']}, {row['variable']}, country {row['country']} has no "
+            "effective sample size; build the study again"
+        )
+    return respondents(sizes)

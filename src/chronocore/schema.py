@@ -14,12 +14,14 @@ import pyarrow as pa
 __all__ = [
     "GOLD",
     "ITEMS",
+    "NOISE",
     "PAIRS",
     "PREDICTIONS",
     "PROMPTS",
     "RUNS",
     "SCHEMA_VERSION",
     "SCORES",
+    "SWEEP",
     "TABLE",
     "chronocore_version",
     "conform",
@@ -238,6 +240,7 @@ TABLE = _schema(
         "run_id": _TEXT,
         "label": _TEXT,
         "prediction": _TEXT,
+        "survey": _TEXT,
         "group": _TEXT,
         "item": _TEXT,
         "measure": _TEXT,
@@ -249,6 +252,64 @@ TABLE = _schema(
     },
     ("group", "measure", "unit", "n"),
 )
+
+#: One row a pair: how far samples of unchanged opinion lie apart, and what the pair's own shift
+#: adds to that.
+NOISE = _schema(
+    "noise",
+    {
+        "design": _TEXT,
+        "pair_id": _TEXT,
+        "survey": _TEXT,
+        "variable": _TEXT,
+        "country": _TEXT,
+        "shift": _TEXT,
+        "d_h": _REAL,
+        "n_old": pa.int64(),
+        "n_new": pa.int64(),
+        "noise_median": _REAL,
+        "noise_p95": _REAL,
+        "above_p95": pa.bool_(),
+        "n_eff_old": pa.int64(),
+        "n_eff_new": pa.int64(),
+        "expected_shift": _REAL,
+        "expected_median": _REAL,
+        "excess_shift": _REAL,
+        "p_value": _REAL,
+        "q_value": _REAL,
+        "detected": pa.bool_(),
+    },
+    ("design", "pair_id", "survey", "variable", "country", "shift", "d_h"),
+)
+
+#: One row a statistic of a grid cell: one run under one set of choices and one bootstrap seed.
+SWEEP = _schema(
+    "sweep",
+    {
+        "cell_id": _TEXT,
+        "run_id": _TEXT,
+        "label": _TEXT,
+        "instruction": _TEXT,
+        "boundaries": _TEXT,
+        "tau": _REAL,
+        "retain": _REAL,
+        "seed": pa.int64(),
+        "resamples": pa.int64(),
+        "kind": _TEXT,
+        "finding": _TEXT,
+        "group": _TEXT,
+        "measure": _TEXT,
+        "unit": _TEXT,
+        "estimate": _REAL,
+        "low": _REAL,
+        "high": _REAL,
+        "n": pa.int64(),
+        "holds": pa.bool_(),
+        "support": _REAL,
+    },
+    ("cell_id", "run_id", "label", "instruction", "boundaries", "tau", "retain", "seed",
+     "resamples", "kind", "finding", "group", "measure"),
+)  # fmt: skip
 
 
 def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:

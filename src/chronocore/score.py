@@ -11,16 +11,39 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronocore.config import ScoreSettings
+from chronocore.arrow import Rows, rows_of
+from chronocore.config import CLUSTERS, ScoreSettings
 from chronocore.errors import ConfigurationError, StudyError
-from chronocore.metrics import BOUNDARIES, retained_count, shift_class
+from chronocore.metrics import BOUNDARIES, retained_count, shift_class, wasserstein
+from chronocore.modal import ModalAnswers, modal_answers
+from chronocore.noise import NoiseResult, load_noise
 from chronocore.predict import find_run, prompts_of
-from chronocore.scores import PairPredictions, pair_predictions, score_pairs
+from chronocore.scores import (
+    VALID,
+    PairPredictions,
+    PairScores,
+    largest_difference,
+    pair_predictions,
+    pair_scores,
+    scores_table,
+)
 from chronocore.store import Study
-from chronocore.tables import TABLES, Evaluation, all_tables, format_table
+from chronocore.tables import (
+    POOLED,
+    TABLES,
+    Benchmark,
+    Context,
+    Evaluation,
+    InstructionRuns,
+    RepeatedRun,
+    all_tables,
+    format_table,
+)
+from chronocore.tolerance import ATOL
 
 __all__ = ["RunSummary", "ScoreResult", "load_summary", "score", "tables"]
 
@@ -80,25 +103,47 @@ class ScoreResult:
         return [row["label"] for row in study.runs().to_pylist() if row["label"] not in known]
 
 
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A run with its complete pairs and their scores."""
+
+    run: dict[str, Any]
+    data: PairPredictions
+    scores: PairScores
+
+    @property
+    def is_reference(self) -> bool:
+        return bool(self.run["engine"] == "reference")
+
+
 def _uniform(data: PairPredictions) -> PairPredictions:
-    rows = [[1.0 / len(support)] * len(support) for support in data.supports]
+    lengths = data.supports.lengths
+    starts = np.cumsum(lengths) - lengths
+    rows = Rows(np.repeat(1.0 / lengths, lengths), starts, lengths, (len(lengths),))
     return replace(data, old=rows, new=rows, undated=rows)
 
 
-def _rows(table: pa.Table, pair_ids: set[str] | None = None) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows if pair_ids is None else [row for row in rows if row["pair_id"] in pair_ids]
-
-
-def _empty_strata(table: pa.Table, n_timepoints: dict[str, int], retain: float) -> list[str]:
+def _empty_strata(scores: PairScores, survey: list[str], retain: float) -> list[str]:
     if retain >= 1:
         return []
-    strata = Counter((row["survey"], n_timepoints[row["pair_id"]]) for row in _rows(table))
+    strata = Counter(zip(survey, scores.n_timepoints.tolist(), strict=True))
     return [
-        f"{survey}, {count} time points ({n} pair{'s' if n > 1 else ''})"
-        for (survey, count), n in sorted(strata.items())
+        f"{name}, {count} time points ({n} pair{'s' if n > 1 else ''})"
+        for (name, count), n in sorted(strata.items())
         if retained_count(retain, n) == 0
     ]
+
+
+def _statuses(predictions: pa.Table, prompts: pa.Table) -> dict[str, int]:
+    """Return how many first answers to dated and undated prompts have each status."""
+    asked = prompts.filter(pc.not_equal(prompts["kind"], "modal"))["prompt_id"]
+    first = predictions.filter(
+        pc.and_(
+            pc.equal(predictions["repeat"], 0),
+            pc.is_in(predictions["prompt_id"], asked.combine_chunks()),
+        )
+    )
+    return dict(Counter(first["status"].to_pylist()).most_common())
 
 
 def score(
@@ -110,6 +155,8 @@ def score(
     resamples: int | None = None,
     confidence_level: float | None = None,
     seed: int | None = None,
+    cluster: str | None = None,
+    gold_error: bool | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> ScoreResult:
     """Score every run of a study and write its tables.
@@ -127,6 +174,11 @@ def score(
         Bootstrap resamples of each interval.
     confidence_level : float, optional
     seed : int, optional
+    cluster : {"pair", "country", "variable"}, optional
+        What intervals resample: pairs, or all pairs of a country or of a question at once.
+    gold_error : bool, optional
+        Carry the surveys' own sampling error into the intervals: each resample also draws the
+        gold distributions again, with their effective sample sizes.
         All of these default to ``[score]`` in ``study.toml``.
     progress : callable
         Called with a line of text at each step.
@@ -155,6 +207,8 @@ def score(
         "resamples": resamples,
         "confidence_level": confidence_level,
         "seed": seed,
+        "cluster": cluster,
+        "gold_error": gold_error,
     }
     settings = msgspec.structs.replace(
         config.score, **{key: value for key, value in given.items() if value is not None}
@@ -174,36 +228,42 @@ def score(
     pairs, gold, items = opened.pairs(), opened.gold(), opened.items()
     if boundaries is not None:
         pairs = _reclassified(pairs, chosen)
-    n_timepoints = dict(
-        zip(pairs["pair_id"].to_pylist(), pairs["n_timepoints"].to_pylist(), strict=True)
-    )
-    scored: dict[str, tuple[dict[str, Any], PairPredictions, pa.Table]] = {}
+    benchmark = Benchmark(pairs, gold, items)
+    scored: dict[str, _Scored] = {}
+    repeats: list[RepeatedRun] = []
+    modal: dict[str, ModalAnswers] = {}
     summaries: list[RunSummary] = []
     skipped: dict[str, str] = {}
+    prompts_by: dict[tuple[str, str], pa.Table] = {}
     for run in sorted(run_rows, key=lambda row: (row["engine"] == "reference", row["label"])):
         progress(f"scoring {run['label']}")
         predictions = opened.predictions(run["run_id"])
         wording = (run["instruction"], run["elicitation"])
-        prompts = prompts_of(opened, *wording)
+        if wording not in prompts_by:
+            prompts_by[wording] = prompts_of(opened, *wording)
+        prompts = prompts_by[wording]
         data = pair_predictions(pairs, gold, items, prompts, predictions, *wording)
+        is_reference = run["engine"] == "reference"
         try:
-            table = score_pairs(
+            scores = pair_scores(
                 data,
                 tau=settings.tau,
                 retain=settings.retain,
                 boundaries=chosen,
-                is_reference=run["engine"] == "reference",
+                is_reference=is_reference,
             )
         except StudyError as error:
             skipped[run["label"]] = str(error)
             continue
-        scored[run["run_id"]] = (run, data, table)
-        kinds = {p["prompt_id"] for p in prompts.to_pylist() if p["kind"] != "modal"}
-        statuses = Counter(
-            row["status"]
-            for row in predictions.select(["prompt_id", "repeat", "status"]).to_pylist()
-            if row["prompt_id"] in kinds and row["repeat"] == 0
-        )
+        entry = _Scored(run, data, scores)
+        scored[run["run_id"]] = entry
+        answers = _modal(entry, pairs, prompts, predictions)
+        if answers is not None:
+            modal[run["run_id"]] = answers
+        repeated = _repeated(entry, predictions, prompts, items)
+        if repeated is not None:
+            repeats.append(repeated)
+        surveys = benchmark.survey
         summaries.append(
             RunSummary(
                 run_id=run["run_id"],
@@ -211,19 +271,32 @@ def score(
                 model=run["model"],
                 engine=run["engine"],
                 n_pairs=len(pairs),
-                n_complete=len(table),
-                n_retained=sum(table["retained"].to_pylist()),
-                statuses=dict(statuses.most_common()),
+                n_complete=len(scores),
+                n_retained=int(scores.retained.sum()),
+                statuses=_statuses(predictions, prompts),
                 empty_strata=[]
-                if run["engine"] == "reference"
-                else _empty_strata(table, n_timepoints, settings.retain),
+                if is_reference
+                else _empty_strata(
+                    scores,
+                    [surveys.names[code] for code in surveys.codes[scores.pair]],
+                    settings.retain,
+                ),
             )
         )
     if not scored:
         raise StudyError("; ".join(f"{label}: {why}" for label, why in skipped.items()))
     progress("computing tables and intervals")
-    evaluations = _evaluations(scored, n_timepoints, settings, chosen)
-    results = all_tables(pairs, evaluations, settings, chosen)
+    context = Context(
+        benchmark,
+        _evaluations(scored, settings, chosen),
+        settings,
+        chosen,
+        modal=modal,
+        noise=_noise(opened),
+        instructions=_instruction_runs(scored),
+        repeats=repeats,
+    )
+    results = all_tables(context)
     result = ScoreResult(
         runs=summaries,
         skipped=skipped,
@@ -232,12 +305,13 @@ def score(
         pairs_sha256=opened.manifest()["files"]["pairs.parquet"],
     )
     files: dict[str, bytes | pa.Table] = {
-        f"scores/run={run_id}/scores.parquet": table for run_id, (_, _, table) in scored.items()
+        f"scores/run={run_id}/scores.parquet": scores_table(entry.data, entry.scores)
+        for run_id, entry in scored.items()
     }
     for name, table in results.items():
         files[f"tables/{name}.parquet"] = table
         files[f"tables/{name}.csv"] = format_table(name, table, "csv").encode()
-        files[f"tables/{name}.md"] = format_table(name, table, "md").encode()
+        files[f"tables/{name}.md"] = format_table(name, table, "md", intervals=True).encode()
     text = json.dumps(msgspec.to_builtins(result), indent=2, ensure_ascii=False) + "\n"
     opened.save_scores(files, list(scored), text.encode())
     return result
@@ -250,9 +324,28 @@ def _check(settings: ScoreSettings) -> None:
         ("resamples", settings.resamples >= 1, "must be at least 1"),
         ("confidence_level", 0 < settings.confidence_level < 1, "must lie in (0, 1)"),
         ("seed", 0 <= settings.seed < 2**63, "must be a non-negative integer"),
+        ("cluster", settings.cluster in CLUSTERS, f"must be one of {', '.join(CLUSTERS)}"),
     ):
         if not holds:
             raise ConfigurationError(f"{name} {what}, not {getattr(settings, name)}")
+
+
+def _modal(
+    entry: _Scored, pairs: pa.Table, prompts: pa.Table, predictions: pa.Table
+) -> ModalAnswers | None:
+    """Return the modal answers of a run; None if it has none."""
+    if predictions["choice"].null_count == len(predictions):
+        return None
+    ratio = np.full(len(pairs), np.nan)
+    ratio[entry.scores.pair] = entry.scores.ratio
+    return modal_answers(pairs, prompts, predictions, ratio)
+
+
+def _noise(study: Study) -> dict[str, tuple[NoiseResult, pa.Table]]:
+    """Return the sampling noise that was simulated for the pairs of the study as they are."""
+    digest = study.manifest()["files"]["pairs.parquet"]
+    found = {name: (load_noise(study, name), study.noise(name)) for name in study.noise_designs()}
+    return {name: noise for name, noise in found.items() if noise[0].pairs_sha256 == digest}
 
 
 def _reclassified(pairs: pa.Table, boundaries: str | Sequence[float]) -> pa.Table:
@@ -262,34 +355,92 @@ def _reclassified(pairs: pa.Table, boundaries: str | Sequence[float]) -> pa.Tabl
 
 
 def _evaluations(
-    scored: dict[str, tuple[dict[str, Any], PairPredictions, pa.Table]],
-    n_timepoints: dict[str, int],
-    settings: ScoreSettings,
-    boundaries: str | Sequence[float],
+    scored: dict[str, _Scored], settings: ScoreSettings, boundaries: str | Sequence[float]
 ) -> list[Evaluation]:
-    models = {key: entry for key, entry in scored.items() if entry[0]["engine"] != "reference"}
-    references = {key: entry for key, entry in scored.items() if entry[0]["engine"] == "reference"}
+    models = {key: entry for key, entry in scored.items() if not entry.is_reference}
+    references = [entry for entry in scored.values() if entry.is_reference]
     evaluations: list[Evaluation] = []
 
-    def static(data: PairPredictions) -> pa.Table:
-        return score_pairs(data, tau=settings.tau, boundaries=boundaries, is_reference=True)
+    def static(data: PairPredictions) -> PairScores:
+        return pair_scores(data, tau=settings.tau, boundaries=boundaries, is_reference=True)
 
-    for key, (run, data, table) in models.items():
-        retained = {row["pair_id"] for row in _rows(table) if row["retained"]}
-        scores = {"model": _rows(table, retained)}
-        scores["uniform"] = _rows(static(_uniform(data)), retained)
-        undated = replace(data, old=data.undated, new=data.undated)
-        scores["undated_both"] = _rows(static(undated), retained)
-        for reference, _, reference_table in references.values():
-            wording = (reference["instruction"], reference["elicitation"])
-            if reference["model"] != "uniform" and wording == ("default", "verbalized"):
-                scores[reference["model"]] = _rows(reference_table, retained)
-        evaluations.append(Evaluation(key, run["label"], scores, _rows(table), n_timepoints))
+    for key, entry in models.items():
+        own = entry.scores.take(entry.scores.retained)
+        data = entry.data
+        scores = {
+            "model": own,
+            "uniform": static(_uniform(data)).take(entry.scores.retained),
+            "undated_both": static(replace(data, old=data.undated, new=data.undated)).take(
+                entry.scores.retained
+            ),
+        }
+        for reference in references:
+            run = reference.run
+            wording = (run["instruction"], run["elicitation"])
+            if run["model"] != "uniform" and wording == ("default", "verbalized"):
+                inside = np.isin(reference.scores.pair, own.pair)
+                scores[run["model"]] = reference.scores.take(inside)
+        evaluations.append(Evaluation(key, entry.run["label"], scores, entry.scores))
     if not models:
-        for key, (run, _, table) in references.items():
-            rows = _rows(table)
-            evaluations.append(Evaluation(key, run["label"], {"model": rows}, rows, n_timepoints))
+        for key, entry in scored.items():
+            evaluations.append(
+                Evaluation(key, entry.run["label"], {"model": entry.scores}, entry.scores)
+            )
     return evaluations
+
+
+def _instruction_runs(scored: dict[str, _Scored]) -> list[InstructionRuns]:
+    """Return the runs that differ from one under the default instruction in nothing else."""
+    apart = ("run_id", "label", "instruction")
+    families: dict[tuple[Any, ...], dict[str, _Scored]] = {}
+    for entry in scored.values():
+        if not entry.is_reference:
+            key = tuple(value for name, value in entry.run.items() if name not in apart)
+            families.setdefault(key, {})[entry.run["instruction"]] = entry
+    found = []
+    for members in families.values():
+        if "default" in members and len(members) > 1:
+            order = ["default", *sorted(set(members) - {"default"})]
+            base = members["default"].run
+            data = {name: members[name].data for name in order}
+            found.append(InstructionRuns(base["run_id"], base["label"], data))
+    return found
+
+
+def _repeated(
+    entry: _Scored, predictions: pa.Table, prompts: pa.Table, items: pa.Table
+) -> RepeatedRun | None:
+    """Compare the later answers to each prompt with the first; None if there are none."""
+    valid = predictions.filter(
+        pc.and_(pc.is_in(predictions["status"], pa.array(VALID)), pc.is_valid(predictions["probs"]))
+    )
+    repeat = np.asarray(valid["repeat"].to_numpy(), dtype=np.int64)
+    if not (repeat > 0).any():
+        return None
+    prompt = pc.index_in(
+        valid["prompt_id"].combine_chunks(), value_set=prompts["prompt_id"].combine_chunks()
+    )
+    known = np.asarray(pc.fill_null(prompt, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
+    first = np.full(len(prompts), -1)
+    first[known[(repeat == 0) & (known >= 0)]] = np.flatnonzero((repeat == 0) & (known >= 0))
+    later = np.flatnonzero((repeat > 0) & (known >= 0) & (first[known] >= 0))
+    if not len(later):
+        return None
+    answers = rows_of(valid["probs"].combine_chunks(), "predictions")
+    positions = {
+        (row["survey"], row["variable"]): [option["position"] for option in row["options"]]
+        for row in items.select(["survey", "variable", "options"]).to_pylist()
+    }
+    asked = prompts.select(["survey", "variable"]).take(pa.array(known[later])).to_pylist()
+    supports = rows_of([positions[row["survey"], row["variable"]] for row in asked], "support")
+    a, b = answers.take(later), answers.take(first[known[later]])
+    return RepeatedRun(
+        run_id=entry.run["run_id"],
+        label=entry.run["label"],
+        prompt=known[later],
+        distance=wasserstein(a, b, supports),
+        identical=largest_difference(a, b) <= ATOL,
+    )
 
 
 def load_summary(study: Study) -> ScoreResult:
@@ -320,6 +471,7 @@ def tables(
     names: str | Sequence[str] | None = None,
     *,
     run: str | None = None,
+    survey: str | None = None,
 ) -> dict[str, pa.Table]:
     """Return result tables of a scored study.
 
@@ -330,6 +482,9 @@ def tables(
         Names as in :data:`chronocore.tables.TABLES`; by default all.
     run : str, optional
         Only the rows of the run with this label or id.
+    survey : str, optional
+        Only the rows of this survey, or ``"all"``: of the pairs of every survey together. Rows
+        that belong to no survey stay.
 
     Returns
     -------
@@ -354,6 +509,16 @@ def tables(
             )
     load_summary(opened)
     results = {name: opened.table(name) for name in wanted}
+    if survey is not None:
+        known = sorted(set(opened.pairs()["survey"].unique().to_pylist()))
+        if survey not in (POOLED, *known):
+            raise ConfigurationError(
+                f"the study has no survey {survey!r}; known: {', '.join((POOLED, *known))}"
+            )
+        results = {
+            name: table.filter(pc.fill_null(pc.equal(table["survey"], survey), True))
+            for name, table in results.items()
+        }
     if run is None:
         return results
     identity = find_run(opened, run)["run_id"]

@@ -1,32 +1,70 @@
-"""Predictions -> one row of scores a temporal pair."""
+"""Predictions -> one row of scores a temporal pair.
+
+Everything is a column: distributions are ragged rows over flat buffers, classes are small
+integer codes, and one call of a kernel serves all pairs of a run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chronocore import schema
+from chronocore.arrow import Rows, rows_of
 from chronocore.errors import StudyError
 from chronocore.metrics import (
     BOUNDARIES,
+    SHIFTS,
     direction_cosine,
-    knowledge_filter,
-    shift_class,
+    retained_count,
+    shift_index,
     wasserstein,
 )
 from chronocore.tolerance import ATOL, above, at_least, at_most, below, equal
 
-__all__ = ["PairPredictions", "pair_predictions", "score_pairs"]
+__all__ = [
+    "ALIGNMENTS",
+    "LARGE_DRIFT",
+    "OUTCOMES",
+    "PLACES",
+    "STABILITIES",
+    "VALID",
+    "PairPredictions",
+    "PairScores",
+    "against_gold",
+    "largest_difference",
+    "outcome_codes",
+    "pair_predictions",
+    "pair_scores",
+    "retained_at",
+    "score_pairs",
+    "scores_table",
+]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Codes = NDArray[np.int8]
+Flags = NDArray[np.bool_]
 
 #: From here on the change a model predicts for a stable pair is large.
 LARGE_DRIFT = 0.10
 
-Valid = ("ok", "recovered")
+#: Which of the two predictions are accurate; a code of :attr:`PairScores.outcome` is a position.
+OUTCOMES = ("both", "older_only", "newer_only", "neither")
+#: Which year's gold the predictions are closer to.
+ALIGNMENTS = ("separated", "older_aligned", "newer_aligned", "reversed", "tied")
+#: What a model does with a stable pair.
+STABILITIES = ("preserves", "small_drift", "large_drift")
+#: Where the default year of an undated prediction lies among the available years.
+PLACES = ("oldest", "intermediate", "newest")
+
+VALID = ("ok", "recovered")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +75,62 @@ class PairPredictions:
     ----------
     pairs : pyarrow.Table
         The complete pairs, a subset of ``pairs.parquet`` in its order.
-    old, new, undated : list of list of float
+    index : (n,) int64
+        Row of each complete pair in ``pairs.parquet``.
+    old, new, undated : Rows
         The predictions for the older year, the newer year and no year.
-    supports : list of list of float
+    gold_old, gold_new : Rows
+        The gold distributions of the two years.
+    supports : Rows
         Positions of the options.
-    time_points : list of list of (int, list of float)
-        Year and gold distribution of every available time point, oldest first.
+    points : Rows
+        Gold of every available time point of every pair, oldest first.
+    point_years : (p,) int64
+        Year of each time point.
+    point_starts : (n + 1,) int64
+        Where the time points of each pair begin.
     n_incomplete : int
         Pairs left out because a prediction is missing or not valid.
     """
 
     pairs: pa.Table
-    old: list[list[float]]
-    new: list[list[float]]
-    undated: list[list[float]]
-    supports: list[list[float]]
-    time_points: list[list[tuple[int, list[float]]]]
+    index: Integers
+    old: Rows
+    new: Rows
+    undated: Rows
+    gold_old: Rows
+    gold_new: Rows
+    supports: Rows
+    points: Rows
+    point_years: Integers
+    point_starts: Integers
     n_incomplete: int
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+def _flat(rows: Rows) -> tuple[Integers, Integers]:
+    """Return, for each option of each row, its place in the flat buffer, and where rows begin."""
+    ends = np.cumsum(rows.lengths)
+    begins = ends - rows.lengths
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(rows.starts - begins, rows.lengths), begins
+
+
+def _keys(table: pa.Table, columns: Sequence[str]) -> pa.Array:
+    """Return one text a row that identifies the values of ``columns``."""
+    parts = [
+        pc.fill_null(pc.cast(table[column].combine_chunks(), pa.string()), "-")
+        for column in columns
+    ]
+    return pc.binary_join_element_wise(*parts, "\x1f")
+
+
+def _positions(wanted: pa.Array, among: pa.Array) -> Integers:
+    """Return where each wanted key stands in ``among``; -1 where it does not."""
+    found = pc.fill_null(pc.index_in(wanted, value_set=among), -1)
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def pair_predictions(
@@ -69,87 +146,346 @@ def pair_predictions(
 
     A pair without a valid old, new and undated prediction is left out of everything.
     """
-    by_prompt = {
-        row["prompt_id"]: row["probs"]
-        for row in predictions.select(["prompt_id", "repeat", "status", "probs"]).to_pylist()
-        if row["repeat"] == 0 and row["status"] in Valid and row["probs"] is not None
-    }
-    answers: dict[tuple[str, str, str, int | None], list[float]] = {}
-    wanted = (instruction, elicitation)
-    columns = ["prompt_id", "kind", "instruction", "elicitation"]
-    for row in prompts.select([*columns, "survey", "variable", "country", "year"]).to_pylist():
-        if row["kind"] == "modal" or (row["instruction"], row["elicitation"]) != wanted:
-            continue
-        probs = by_prompt.get(row["prompt_id"])
-        if probs is not None:
-            answers[row["survey"], row["variable"], row["country"], row["year"]] = probs
-    support = {
-        (item["survey"], item["variable"]): [o["position"] for o in item["options"]]
-        for item in items.to_pylist()
-    }
-    points: dict[tuple[str, str, str], list[tuple[int, list[float]]]] = {}
-    for row in gold.select(["survey", "variable", "country", "year", "probs"]).to_pylist():
-        key = (row["survey"], row["variable"], row["country"])
-        points.setdefault(key, []).append((row["year"], row["probs"]))
-    kept: list[int] = []
-    triples: list[tuple[list[float], list[float], list[float]]] = []
-    columns = ["survey", "variable", "country", "year_old", "year_new"]
-    rows = pairs.select(columns).to_pylist()
-    for index, row in enumerate(rows):
-        where = (row["survey"], row["variable"], row["country"])
-        found = [answers.get((*where, year)) for year in (row["year_old"], row["year_new"], None)]
-        if found[0] is not None and found[1] is not None and found[2] is not None:
-            kept.append(index)
-            triples.append((found[0], found[1], found[2]))
-    locations = [(rows[i]["survey"], rows[i]["variable"], rows[i]["country"]) for i in kept]
-    return PairPredictions(
-        pairs=pairs.take(pa.array(kept, pa.int64())),
-        old=[triple[0] for triple in triples],
-        new=[triple[1] for triple in triples],
-        undated=[triple[2] for triple in triples],
-        supports=[support[where[:2]] for where in locations],
-        time_points=[sorted(points[where]) for where in locations],
-        n_incomplete=len(rows) - len(kept),
+    own = pc.and_(
+        pc.equal(prompts["instruction"], instruction), pc.equal(prompts["elicitation"], elicitation)
     )
-
-
-def _lists(rows: Sequence[Sequence[float]]) -> pa.Array:
-    return pa.array(rows, pa.list_(pa.float64()))
-
-
-def _default_years(
-    data: PairPredictions,
-) -> tuple[NDArray[np.float64], list[list[int]]]:
-    """Return the distance of each undated prediction to its nearest time point, and its years."""
-    flat_gold = [probs for points in data.time_points for _, probs in points]
-    repeats = [len(points) for points in data.time_points]
-    index = np.repeat(np.arange(len(repeats)), repeats)
-    distances = wasserstein(
-        _lists([data.undated[i] for i in index]),
-        _lists(flat_gold),
-        _lists([data.supports[i] for i in index]),
+    asked = prompts.filter(pc.and_(pc.not_equal(prompts["kind"], "modal"), own))
+    usable = pc.and_(
+        pc.and_(
+            pc.equal(predictions["repeat"], 0),
+            pc.is_in(predictions["status"], pa.array(VALID)),
+        ),
+        pc.is_valid(predictions["probs"]),
     )
-    nearest = np.empty(len(repeats))
-    years: list[list[int]] = []
-    start = 0
-    for pair, points in enumerate(data.time_points):
-        own = distances[start : start + len(points)]
-        start += len(points)
-        nearest[pair] = own.min()
-        tied = at_most(own, float(own.min()))
-        years.append([year for (year, _), is_tied in zip(points, tied, strict=True) if is_tied])
-    return nearest, years
+    valid = predictions.select(["prompt_id", "probs"]).filter(usable)
+    prompt = _positions(valid["prompt_id"].combine_chunks(), asked["prompt_id"].combine_chunks())
+    valid = valid.filter(pa.array(prompt >= 0))
+    where = ["survey", "variable", "country"]
+    answered = _keys(asked.select([*where, "year"]), [*where, "year"]).take(
+        pa.array(prompt[prompt >= 0])
+    )
+    answers = rows_of(valid["probs"].combine_chunks(), "predictions")
+    location = _keys(pairs, where)
+    undated_key = pc.binary_join_element_wise(location, "-", "\x1f")
+    old_key, new_key = (_keys(pairs, [*where, year]) for year in ("year_old", "year_new"))
+    found = np.stack([_positions(key, answered) for key in (old_key, new_key, undated_key)])
+    kept = np.flatnonzero((found >= 0).all(axis=0))
+
+    supports = rows_of(_supports(items), "support")
+    item = _positions(_keys(pairs, where[:2]), _keys(items, where[:2]))[kept]
+    point_pair = _positions(_keys(gold, where), location.take(pa.array(kept)))
+    inside = np.flatnonzero(point_pair >= 0)
+    years = np.asarray(gold["year"].to_numpy(), dtype=np.int64)[inside]
+    order = np.lexsort((years, point_pair[inside]))
+    counts = np.bincount(point_pair[inside], minlength=len(kept))
+    points = rows_of(gold["probs"].combine_chunks(), "gold").take(inside[order])
+    data = PairPredictions(
+        pairs=pairs.take(pa.array(kept)),
+        index=kept,
+        old=answers.take(found[0][kept]),
+        new=answers.take(found[1][kept]),
+        undated=answers.take(found[2][kept]),
+        gold_old=rows_of(pairs["gold_old"].combine_chunks(), "gold_old").take(kept),
+        gold_new=rows_of(pairs["gold_new"].combine_chunks(), "gold_new").take(kept),
+        supports=supports.take(item),
+        points=points,
+        point_years=years[order],
+        point_starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        n_incomplete=len(pairs) - len(kept),
+    )
+    _check_lengths(data)
+    return data
 
 
-def _choose(conditions: list[NDArray[np.bool_]], names: list[str], default: str) -> list[str]:
-    return [str(name) for name in np.select(conditions, names, default)]
+def _supports(items: pa.Table) -> pa.Array:
+    options = items["options"].combine_chunks()
+    positions = pc.struct_field(options.flatten(), "position")
+    starts = options.offsets.to_numpy()
+    return pa.ListArray.from_arrays(pa.array(starts - starts[0], pa.int32()), positions)
 
 
-def _identical(a: list[list[float]], b: list[list[float]]) -> list[bool]:
-    return [
-        max(abs(x - y) for x, y in zip(p, q, strict=True)) <= ATOL
-        for p, q in zip(a, b, strict=True)
+def _check_lengths(data: PairPredictions) -> None:
+    expected = data.supports.lengths
+    for name in ("old", "new", "undated"):
+        found = getattr(data, name).lengths
+        bad = np.flatnonzero(found != expected)
+        if bad.size:
+            row = data.pairs.slice(int(bad[0]), 1).to_pylist()[0]
+            raise StudyError(
+                f"the {name} prediction of {row['survey']}, {row['variable']}, country "
+                f"{row['country']} has {found[bad[0]]} options, the variable "
+                f"{expected[bad[0]]}; the predictions do not belong to these items"
+            )
+
+
+# -- scores -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PairScores:
+    """The scores of n pairs under one prediction, one array a column.
+
+    Attributes
+    ----------
+    pair : (n,) int64
+        Row of each pair in ``pairs.parquet``.
+    pair_ids : (n,) bytes
+        Ascending.
+    d_h, d_old, d_new, d_old_to_new, d_new_to_old, d_m : (n,) float64
+        Human shift; distances of each prediction to either gold; predicted change.
+    ratio, cosine : (n,) float64
+        NaN where undefined.
+    nearest_distance : (n,) float64
+        Distance of the undated prediction to the nearest time point.
+    benefit_old, benefit_new : (n,) float64
+        What naming the year takes off the distance to its gold.
+    identical_old, identical_new : (n,) bool
+        The dated prediction equals the undated one.
+    shift : (n,) int8
+        Position in :data:`chronocore.metrics.SHIFTS`.
+    outcome, alignment : (n,) int8
+        Position in :data:`OUTCOMES`, :data:`ALIGNMENTS`.
+    stability : (n,) int8
+        Position in :data:`STABILITIES`; -1 for pairs that are not stable.
+    credit : (n, 3) float64
+        Share of the default year at each of :data:`PLACES`; rows sum to 1.
+    n_timepoints : (n,) int64
+        Available time points.
+    retained : (n,) bool
+        Kept by the knowledge filter.
+    rank, stratum_size : (n,) int64
+        Place of the pair in its stratum, by nearest distance from 0, and pairs in the stratum.
+    even : (n,) bool
+        Both dated predictions give every option the same share.
+    tau : float
+        Tolerance the outcomes were decided with.
+    data : PairPredictions or None
+        What was scored, for intervals that draw gold again.
+    """
+
+    pair: Integers
+    pair_ids: NDArray[np.bytes_]
+    d_h: Floats
+    d_old: Floats
+    d_new: Floats
+    d_old_to_new: Floats
+    d_new_to_old: Floats
+    d_m: Floats
+    ratio: Floats
+    cosine: Floats
+    nearest_distance: Floats
+    benefit_old: Floats
+    benefit_new: Floats
+    identical_old: Flags
+    identical_new: Flags
+    shift: Codes
+    outcome: Codes
+    alignment: Codes
+    stability: Codes
+    credit: Floats
+    n_timepoints: Integers
+    retained: Flags
+    rank: Integers
+    stratum_size: Integers
+    even: Flags
+    tau: float = 0.10
+    data: PairPredictions | None = field(default=None, compare=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.pair)
+
+    def take(self, rows: Integers | Flags) -> PairScores:
+        """Return the scores of some pairs, in the order asked for."""
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return replace(self, **columns)
+
+    def within(self, tau: float) -> PairScores:
+        """Return the scores under another tolerance of accuracy."""
+        return replace(self, tau=tau, outcome=outcome_codes(self.d_old, self.d_new, tau))
+
+    def under(self, boundaries: str | Sequence[float]) -> PairScores:
+        """Return the scores under another set of shift boundaries."""
+        shift = shift_index(self.d_h, boundaries)
+        return replace(self, shift=shift, stability=_stability(shift, self.d_m, boundaries))
+
+    def at(self, retain: float) -> Flags:
+        """Return which pairs the knowledge filter keeps at a level, in (0, 1]."""
+        return retained_at(self.rank, self.stratum_size, retain)
+
+
+_COLUMNS = tuple(column.name for column in fields(PairScores) if column.name not in ("tau", "data"))
+
+
+def retained_at(rank: Integers, stratum_size: Integers, retain: float) -> Flags:
+    """Return which pairs are among the first ``floor(retain * n)`` of their stratum."""
+    sizes, which = np.unique(stratum_size, return_inverse=True)
+    kept = np.array([retained_count(retain, int(size)) for size in sizes], dtype=np.int64)
+    return np.asarray(rank < kept[which])
+
+
+def _strata_ranks(nearest: Floats, strata: Integers) -> tuple[Integers, Integers]:
+    """Return the rank of each pair in its stratum (ties by position) and the stratum's size."""
+    order = np.lexsort((np.round(nearest, 12), strata))
+    sizes = np.bincount(strata)
+    begins = np.cumsum(sizes) - sizes
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order)) - begins[strata[order]]
+    return rank, sizes[strata]
+
+
+def _strata(pairs: pa.Table) -> Integers:
+    """Return the stratum of each pair: survey x number of available time points."""
+    keys = _keys(pairs, ("survey", "n_timepoints"))
+    codes = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    return np.asarray(codes, dtype=np.int64)
+
+
+def _default_years(data: PairPredictions) -> tuple[Floats, Flags]:
+    """Return the distance of each undated prediction to its nearest time point, and which it is."""
+    counts = np.diff(data.point_starts)
+    owner = np.repeat(np.arange(len(data)), counts)
+    distances = wasserstein(data.undated.take(owner), data.points, data.supports.take(owner))
+    nearest = np.minimum.reduceat(distances, data.point_starts[:-1])
+    return nearest, at_most(distances, nearest[owner])
+
+
+def _credit(data: PairPredictions, is_default: Flags) -> Floats:
+    """Return how the nearest time points share the credit between the places, shape (n, 3)."""
+    owner = np.repeat(np.arange(len(data)), np.diff(data.point_starts))[is_default]
+    years = data.point_years[is_default]
+    old, new = (
+        np.asarray(data.pairs[name].to_numpy(), dtype=np.int64)[owner]
+        for name in ("year_old", "year_new")
+    )
+    place = np.where(years == old, 0, np.where(years == new, 2, 1))
+    tied = np.bincount(owner, minlength=len(data))
+    credit = np.bincount(owner * 3 + place, 1 / tied[owner], 3 * len(data))
+    return np.asarray(credit, dtype=np.float64).reshape(-1, 3)
+
+
+def largest_difference(a: Rows, b: Rows) -> Floats:
+    """Return the largest difference of two distributions at any option, for each row."""
+    places_a, begins = _flat(a)
+    places_b, _ = _flat(b)
+    return np.asarray(np.maximum.reduceat(np.abs(a.values[places_a] - b.values[places_b]), begins))
+
+
+def _is_even(rows: Rows) -> Flags:
+    places, begins = _flat(rows)
+    values = rows.values[places]
+    distance = np.abs(values - np.repeat(1 / rows.lengths, rows.lengths))
+    return np.asarray(np.maximum.reduceat(distance, begins) <= ATOL)
+
+
+def outcome_codes(d_old: Floats, d_new: Floats, tau: float) -> Codes:
+    """Return the position in :data:`OUTCOMES` of each pair."""
+    old, new = at_most(d_old, tau), at_most(d_new, tau)
+    return np.select([old & new, old, new], [0, 1, 2], 3).astype(np.int8)
+
+
+def _alignment(d_old: Floats, d_new: Floats, old_to_new: Floats, new_to_old: Floats) -> Codes:
+    tied = equal(d_old, old_to_new) | equal(d_new, new_to_old)
+    old_to_own, new_to_own = d_old < old_to_new, d_new < new_to_old
+    conditions = [tied, old_to_own & new_to_own, ~old_to_own & ~new_to_own, old_to_own]
+    return np.select(conditions, [4, 0, 3, 1], 2).astype(np.int8)
+
+
+def _stability(shift: Codes, d_m: Floats, boundaries: str | Sequence[float]) -> Codes:
+    boundary = BOUNDARIES[boundaries][0] if isinstance(boundaries, str) else float(boundaries[0])
+    stable = shift == 0
+    conditions = [
+        stable & at_most(d_m, boundary),
+        stable & below(d_m, LARGE_DRIFT),
+        stable & at_least(d_m, LARGE_DRIFT),
     ]
+    return np.select(conditions, [0, 1, 2], -1).astype(np.int8)
+
+
+def against_gold(
+    data: PairPredictions, *, tau: float, d_h: Floats | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of :class:`PairScores` that depend on gold, in the order of ``data``.
+
+    Parameters
+    ----------
+    data : PairPredictions
+    tau : float
+        Tolerance of accuracy.
+    d_h : (n,) float64, optional
+        Human shift; by default the distance between the two gold distributions.
+    """
+    old, new, undated, support = data.old, data.new, data.undated, data.supports
+    if d_h is None:
+        d_h = wasserstein(data.gold_old, data.gold_new, support)
+    d_old = wasserstein(old, data.gold_old, support)
+    d_new = wasserstein(new, data.gold_new, support)
+    d_old_to_new = wasserstein(old, data.gold_new, support)
+    d_new_to_old = wasserstein(new, data.gold_old, support)
+    d_m = wasserstein(old, new, support)
+    nearest, is_default = _default_years(data)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(above(d_h, 0.0), d_m / d_h, np.nan)
+    return {
+        "d_old": d_old,
+        "d_new": d_new,
+        "d_old_to_new": d_old_to_new,
+        "d_new_to_old": d_new_to_old,
+        "ratio": ratio,
+        "cosine": direction_cosine(data.gold_old, data.gold_new, old, new),
+        "nearest_distance": nearest,
+        "benefit_old": wasserstein(undated, data.gold_old, support) - d_old,
+        "benefit_new": wasserstein(undated, data.gold_new, support) - d_new,
+        "outcome": outcome_codes(d_old, d_new, tau),
+        "alignment": _alignment(d_old, d_new, d_old_to_new, d_new_to_old),
+        "credit": _credit(data, is_default),
+    }
+
+
+def pair_scores(
+    data: PairPredictions,
+    *,
+    tau: float = 0.10,
+    retain: float = 0.75,
+    boundaries: str | Sequence[float] = "default",
+    is_reference: bool = False,
+) -> PairScores:
+    """Score every complete pair of a run; see :func:`score_pairs` for parameters and errors.
+
+    Returns
+    -------
+    PairScores
+        Sorted by ``pair_id``.
+    """
+    if not len(data):
+        raise StudyError(
+            f"none of the {data.n_incomplete} pairs has a valid old, new and undated "
+            "prediction; see the statuses that predict printed"
+        )
+    d_h = np.asarray(data.pairs["d_h"].to_numpy(), dtype=np.float64)
+    columns = against_gold(data, tau=tau, d_h=d_h)
+    d_m = wasserstein(data.old, data.new, data.supports)
+    shift = shift_index(d_h, boundaries)
+    rank, size = _strata_ranks(columns["nearest_distance"], _strata(data.pairs))
+    pair_ids = np.asarray(data.pairs["pair_id"].to_numpy(zero_copy_only=False)).astype(np.bytes_)
+    scores = PairScores(
+        pair=data.index,
+        pair_ids=pair_ids,
+        d_h=d_h,
+        d_m=d_m,
+        **columns,
+        identical_old=largest_difference(data.old, data.undated) <= ATOL,
+        identical_new=largest_difference(data.new, data.undated) <= ATOL,
+        shift=shift,
+        stability=_stability(shift, d_m, boundaries),
+        n_timepoints=np.asarray(data.pairs["n_timepoints"].to_numpy(), dtype=np.int64),
+        retained=np.ones(len(data), bool) if is_reference else retained_at(rank, size, retain),
+        rank=rank,
+        stratum_size=size,
+        even=_is_even(data.old) & _is_even(data.new),
+        tau=tau,
+        data=data,
+    )
+    return scores.take(np.argsort(pair_ids, kind="stable"))
 
 
 def score_pairs(
@@ -189,90 +525,47 @@ def score_pairs(
     -----
     ChronoCulture, sections 4.1 to 4.4; definitions, sections 5 to 8.
     """
-    if not len(data.pairs):
-        raise StudyError(
-            f"none of the {data.n_incomplete} pairs has a valid old, new and undated "
-            "prediction; see the statuses that predict printed"
-        )
-    gold_old, gold_new = data.pairs["gold_old"], data.pairs["gold_new"]
-    support = _lists(data.supports)
-    old, new, undated = _lists(data.old), _lists(data.new), _lists(data.undated)
-    d_h = np.asarray(data.pairs["d_h"].to_numpy(), dtype=np.float64)
-    d_old = wasserstein(old, gold_old, support)
-    d_new = wasserstein(new, gold_new, support)
-    d_old_to_new = wasserstein(old, gold_new, support)
-    d_new_to_old = wasserstein(new, gold_old, support)
-    d_m = wasserstein(old, new, support)
-    cosine = direction_cosine(gold_old, gold_new, old, new)
-    shift = shift_class(d_h, boundaries)
-    stable_boundary = (
-        BOUNDARIES[boundaries][0] if isinstance(boundaries, str) else float(boundaries[0])
+    scores = pair_scores(
+        data, tau=tau, retain=retain, boundaries=boundaries, is_reference=is_reference
     )
-    nearest, default_years = _default_years(data)
-    columns = [data.pairs[c].to_pylist() for c in ("survey", "n_timepoints")]
-    strata = list(zip(*columns, strict=True))
-    retained = (
-        np.ones(len(nearest), dtype=bool)
-        if is_reference
-        else knowledge_filter(nearest, strata, retain)
-    )
-    old_ok, new_ok = at_most(d_old, tau), at_most(d_new, tau)
-    outcome = _choose(
-        [old_ok & new_ok, old_ok, new_ok], ["both", "older_only", "newer_only"], "neither"
-    )
-    old_tied, new_tied = equal(d_old, d_old_to_new), equal(d_new, d_new_to_old)
-    old_to_own, new_to_own = d_old < d_old_to_new, d_new < d_new_to_old
-    alignment = _choose(
-        [
-            old_tied | new_tied,
-            old_to_own & new_to_own,
-            ~old_to_own & ~new_to_own,
-            old_to_own,
-        ],
-        ["tied", "separated", "reversed", "older_aligned"],
-        "newer_aligned",
-    )
-    stable = shift == "stable"
-    stability = np.select(
-        [
-            stable & at_most(d_m, stable_boundary),
-            stable & below(d_m, LARGE_DRIFT),
-            stable & at_least(d_m, LARGE_DRIFT),
-        ],
-        ["preserves", "small_drift", "large_drift"],
-        "",
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(above(d_h, 0.0), d_m / d_h, np.nan)
-    undated_to_old = wasserstein(undated, gold_old, support)
-    undated_to_new = wasserstein(undated, gold_new, support)
+    return scores_table(data, scores)
 
-    def nullable(values: NDArray[np.float64]) -> pa.Array:
+
+def scores_table(data: PairPredictions, scores: PairScores) -> pa.Table:
+    """Return scores as they are kept in a study, schema :data:`chronocore.schema.SCORES`."""
+    _, is_default = _default_years(data)
+    owner = np.repeat(np.arange(len(data)), np.diff(data.point_starts))[is_default]
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(data)))])
+    default_years = pa.ListArray.from_arrays(
+        pa.array(offsets, pa.int32()), pa.array(data.point_years[is_default], pa.int16())
+    )
+    # ``data`` is in the order of pairs.parquet, ``scores`` by pair_id.
+    place = np.searchsorted(data.index, scores.pair)
+
+    def nullable(values: Floats) -> pa.Array:
         return pa.array(values, pa.float64(), mask=np.isnan(values))
 
+    def named(codes: Codes, names: tuple[str, ...]) -> pa.Array:
+        return pa.array((*names, None), pa.string()).take(
+            pa.array(np.where(codes < 0, len(names), codes).astype(np.int64))
+        )
+
     result: dict[str, Any] = {
-        name: data.pairs[name]
+        name: data.pairs[name].take(pa.array(place))
         for name in ("pair_id", "survey", "variable", "country", "year_old", "year_new")
     }
+    numbers = (
+        "d_h", "nearest_distance", "d_old", "d_new", "d_old_to_new", "d_new_to_old", "d_m",
+        "benefit_old", "benefit_new", "identical_old", "identical_new", "retained",
+    )  # fmt: skip
+    result |= {name: pa.array(getattr(scores, name)) for name in numbers}
     result |= {
-        "shift": pa.array(shift.tolist(), pa.string()),
-        "d_h": d_h,
-        "retained": retained,
-        "nearest_distance": nearest,
-        "d_old": d_old,
-        "d_new": d_new,
-        "d_old_to_new": d_old_to_new,
-        "d_new_to_old": d_new_to_old,
-        "d_m": d_m,
-        "ratio": nullable(ratio),
-        "cosine": nullable(cosine),
-        "outcome": outcome,
-        "alignment": alignment,
-        "stability": pa.array([s or None for s in stability.tolist()], pa.string()),
-        "benefit_old": undated_to_old - d_old,
-        "benefit_new": undated_to_new - d_new,
-        "identical_old": _identical(data.old, data.undated),
-        "identical_new": _identical(data.new, data.undated),
-        "default_years": pa.array(default_years, schema.SCORES.field("default_years").type),
+        "shift": named(scores.shift, SHIFTS),
+        "ratio": nullable(scores.ratio),
+        "cosine": nullable(scores.cosine),
+        "outcome": named(scores.outcome, OUTCOMES),
+        "alignment": named(scores.alignment, ALIGNMENTS),
+        "stability": named(scores.stability, STABILITIES),
+        "default_years": default_years.take(pa.array(place)),
     }
-    return schema.conform(pa.table(result), schema.SCORES).sort_by("pair_id")
+    return schema.conform(pa.table(result), schema.SCORES)

@@ -16,7 +16,8 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +35,7 @@ from chronocore.errors import ConfigurationError, StudyError
 from chronocore.storage import location, storage_error, write_atomic
 
 __all__ = [
+    "NOISE_METADATA",
     "DamagedFileError",
     "RunTotals",
     "Study",
@@ -42,6 +44,9 @@ __all__ = [
     "write_atomic",
     "write_parquet",
 ]
+
+#: Where a noise file says what it was simulated with.
+NOISE_METADATA = b"chronocore.noise"
 
 _BUILT = {
     "items": schema.ITEMS,
@@ -808,8 +813,9 @@ class Study:
                 path.unlink(missing_ok=True)
             except OSError as error:
                 raise storage_error("write", path, error) from error
-            for relative, content in files.items():
-                self.write(relative, content)
+            # Most of the time of a small file goes into waiting for the disk.
+            with ThreadPoolExecutor(max_workers=8) as pool:
+                list(pool.map(self.write, files.keys(), files.values()))
             self._keep_scores(run_ids)
             write_atomic(path, summary)
 
@@ -833,6 +839,92 @@ class Study:
         else:
             write_atomic(path, content)
         return path
+
+    # -- noise ---------------------------------------------------------------------------------
+
+    def noise_path(self, design: str) -> Path:
+        """Return the path of the sampling noise of a design."""
+        return self.path / "noise" / f"respondents-{design}.parquet"
+
+    def save_noise(self, table: pa.Table, design: str, settings: bytes) -> None:
+        """Write the sampling noise of a design, with what it was simulated with."""
+        metadata = {**table.schema.metadata, NOISE_METADATA: settings}
+        write_parquet(self.noise_path(design), table.replace_schema_metadata(metadata))
+
+    def noise(self, design: str) -> pa.Table:
+        """Return the sampling noise of a design (a number of respondents, or ``effective``)."""
+        return read_parquet(self.noise_path(design), schema.NOISE)
+
+    def noise_designs(self) -> list[str]:
+        """Return the designs that were simulated, numbers first."""
+        found = (path.stem for path in (self.path / "noise").glob("respondents-*.parquet"))
+        names = [name.removeprefix("respondents-") for name in found]
+        return sorted(
+            names, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0)
+        )
+
+    # -- sweep ---------------------------------------------------------------------------------
+
+    def prediction_digests(self, run_id: str) -> list[list[str]]:
+        """Return name and SHA-256 of each file of a run's dated and undated predictions."""
+        parts = [part for kind in ("dated", "undated") for part in self.parts(run_id, kind)]
+        return [[part.name, hashlib.sha256(storage.read_bytes(part)).hexdigest()] for part in parts]
+
+    def _sweep_parts(self) -> list[Path]:
+        return sorted((self.path / "sweep").glob("part-*.parquet"))
+
+    def clean_sweep(self, origins: Set[str]) -> None:
+        """Remove what a killed sweep left half-written, and parts of another origin.
+
+        The caller holds the lock of the sweep.
+        """
+        kept = tuple(f"part-{origin}-" for origin in origins)
+        old = [part for part in self._sweep_parts() if not part.name.startswith(kept)]
+        for path in [*old, *(self.path / "sweep").glob(".*.tmp")]:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def add_sweep_part(self, origin: str, table: pa.Table) -> Path:
+        """Write a part of the sweep under a name no other part has.
+
+        ``origin`` names the run and what its cells were computed from.
+        """
+        path = self.path / "sweep" / f"part-{origin}-{uuid.uuid4().hex[:12]}.parquet"
+        write_parquet(path, schema.conform(table, schema.SWEEP))
+        return path
+
+    def sweep(self) -> pa.Table:
+        """Return all cells of all sweeps; empty before the first one."""
+        tables = [read_parquet(part, schema.SWEEP) for part in self._sweep_parts()]
+        return pa.concat_tables(tables) if tables else schema.SWEEP.empty_table()
+
+    def sweep_findings(self) -> pa.Table:
+        """Return, for each cell of all sweeps, which findings hold."""
+        columns = ["cell_id", "measure", "holds", "support"]
+        tables = [
+            pq.read_table(
+                pa.BufferReader(storage.read_bytes(part)),
+                columns=columns,
+                filters=[("kind", "=", "finding")],
+            )
+            for part in self._sweep_parts()
+        ]
+        empty = pa.schema([schema.SWEEP.field(name) for name in columns]).empty_table()
+        return pa.concat_tables(tables) if tables else empty
+
+    def sweep_cells(self) -> set[str]:
+        """Return the ids of the cells that are there.
+
+        Raises
+        ------
+        StudyError
+            A part is damaged or of another version.
+        """
+        return {
+            cell
+            for part in self._sweep_parts()
+            for cell in read_parquet(part, schema.SWEEP)["cell_id"].unique().to_pylist()
+        }
 
 
 def _unique(table: pa.Table) -> pa.Table:

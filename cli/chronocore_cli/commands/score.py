@@ -48,6 +48,16 @@ def _boundaries(
     help="Level of the intervals.",
 )
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the intervals.")
+@click.option(
+    "--cluster",
+    type=click.Choice(["pair", "country", "variable"]),
+    help="What intervals resample: single pairs, or whole countries or questions.",
+)
+@click.option(
+    "--gold-error/--no-gold-error",
+    default=None,
+    help="Carry the surveys' own sampling error into the intervals.",
+)
 @json_option
 def score(
     study: Path,
@@ -57,6 +67,8 @@ def score(
     resamples: int | None,
     confidence_level: float | None,
     seed: int | None,
+    cluster: str | None,
+    gold_error: bool | None,
     as_json: bool,
 ) -> None:
     """Score all runs and compute the tables.
@@ -78,6 +90,8 @@ def score(
         resamples=resamples,
         confidence_level=confidence_level,
         seed=seed,
+        cluster=cluster,
+        gold_error=gold_error,
         progress=say,
     )
     from chronocore.tables import settings_line

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
 
-from chronocore.errors import MissingDependencyError
+from chronocore.figures import FORMATS, chosen, require
 from chronocore.report.findings import LEGEND, Finding, findings
-from chronocore.report.results import load_results
+from chronocore.results import load_results
 from chronocore.store import Study, write_atomic
 
 __all__ = ["LEGEND", "Finding", "findings", "report"]
 
-_NEEDED = ("altair", "vl_convert", "jinja2")
 
-
-def _require() -> None:
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise MissingDependencyError(
-            f"the report needs {', '.join(missing)}; run: pip install 'chronocore[report]'"
-        )
-
-
-def report(study: str | Path | Study, path: str | Path | None = None) -> Path:
+def report(
+    study: str | Path | Study,
+    path: str | Path | None = None,
+    *,
+    formats: Sequence[str] = FORMATS,
+    run: str | None = None,
+) -> Path:
     """Write the report of a scored study: one HTML file, and its figures beside the tables.
 
     The file holds everything it shows and asks for nothing from a network. The figures are
-    written to ``figures/`` of the study as SVG and PNG as well.
+    written to ``figures/`` of the study as well.
 
     Parameters
     ----------
     study : path or Study
     path : path, optional
         The HTML file; by default ``report.html`` in the study.
+    formats : sequence of str
+        Of the figures' files: ``svg``, ``png``, ``pdf``; none for no files.
+    run : str, optional
+        Label of the run that figures about one run show; by default the first evaluated one.
 
     Returns
     -------
@@ -44,6 +44,8 @@ def report(study: str | Path | Study, path: str | Path | None = None) -> Path:
     ------
     StudyError
         The study was not scored yet.
+    ConfigurationError
+        A format is not known, or no evaluated run has this label.
     MissingDependencyError
         The extra ``chronocore[report]`` is not installed.
     StorageError
@@ -51,15 +53,16 @@ def report(study: str | Path | Study, path: str | Path | None = None) -> Path:
     """
     opened = study if isinstance(study, Study) else Study.open(study)
     results = load_results(opened)
-    _require()
-    from chronocore.report.figures import draw
+    forms = chosen(formats, FORMATS, "format")
+    require("altair", "vl_convert", "jinja2")
+    from chronocore.figures.draw import draw
     from chronocore.report.page import page
 
-    figures = draw(results)
-    for figure in figures:
-        opened.write(f"figures/{figure.name}.svg", figure.svg)
-        opened.write(f"figures/{figure.name}.png", figure.png)
-    content = page(results, figures).encode()
+    gallery = draw(results, run=run)
+    for figure in gallery.figures.values():
+        for form in forms:
+            opened.write(f"figures/{figure.name}.{form}", figure.file(form))
+    content = page(results, gallery).encode()
     if path is None:
         return opened.write("report.html", content)
     target = Path(path)

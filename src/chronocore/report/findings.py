@@ -8,7 +8,7 @@ from pathlib import Path
 
 from chronocore.metrics import SHIFTS
 from chronocore.report.basis import Basis, Question, basis
-from chronocore.report.results import Cell, Results, load_results
+from chronocore.results import Cell, Results, load_results
 from chronocore.score import RunSummary
 from chronocore.scores import LARGE_DRIFT
 from chronocore.store import Study
@@ -37,7 +37,8 @@ class Finding:
         What the numbers say in short and what they rest on; accuracy and alignment; magnitude
         and direction; naming a year.
     sentence : str
-        Plain text. Every number in it is a cell of ``tables``, or counts pairs.
+        Plain text. Every number in it is a cell of ``tables``, or a count of the pairs that a
+        percentage in it stands for.
     tables : tuple of str
         Names of the tables it is read from.
     """
@@ -81,7 +82,7 @@ def findings_of(
     agreed = _Agreed()
     answer = " ".join(answer_of(results, run, rests_on))
     return [
-        Finding("Answer", answer, ("t08", "t11")),
+        Finding("Answer", answer, ("basis", "t08", "t11")),
         _accuracy(results, run, agreed),
         _change(results, run, agreed),
         _naming(results, run, agreed),

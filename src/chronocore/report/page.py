@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -12,30 +14,35 @@ from typing import Any
 
 import jinja2
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 from markupsafe import Markup
 
+from chronocore.figures.draw import Gallery
+from chronocore.figures.svg import COLOURS
 from chronocore.metrics import BOUNDARIES, SHIFTS
 from chronocore.report.basis import (
     VALID,
     Basis,
     Question,
-    answers,
     basis,
-    plain,
     questions,
-    wordings,
 )
-from chronocore.report.figures import Figure
+from chronocore.report.explore import pair_data
 from chronocore.report.findings import LEGEND, Finding, answer_of, findings_of
-from chronocore.report.results import Results
-from chronocore.report.svg import COLOURS
+from chronocore.report.sections import Section, filled, sections
+from chronocore.results import Results
 from chronocore.schema import chronocore_version
 from chronocore.score import RunSummary
 from chronocore.tables import SMALL_N, TABLES, WideTable, number, wide, words
+from chronocore.wording import plain, wordings
 
 __all__ = ["page"]
 
 Row = dict[str, Any]
+
+#: Prompts without their texts by ``prompt_id``.
+Prompts = Mapping[str, Row]
 
 #: The headline of each finding.
 TITLES = {
@@ -44,28 +51,8 @@ TITLES = {
     "RF3": "Naming a year",
 }
 
-#: Sections of results: anchor, heading, introduction, figures, tables.
-SECTIONS = (
-    (
-        "rf1", "RF1: Are both years predicted, and kept apart?",
-        "A prediction is accurate when its distance to the survey is at most the tolerance. "
-        "Accuracy alone does not show whether a prediction belongs to its own year, so each is "
-        "also compared with the survey of the other year.",
-        ("accuracy", "alignment"), ("t08", "t10"),
-    ),
-    (
-        "rf2", "RF2: Is the change as large as it was, and in its direction?",
-        "The distance between the two predictions is compared with the distance between the two "
-        "surveys, and the direction of the one with the direction of the other.",
-        ("human_and_model_shift",), ("t11", "t12", "t13"),
-    ),
-    (
-        "rf3", "RF3: Does naming the year help?",
-        "The same question is asked without a year. Which survey is that answer nearest to, and "
-        "does an answer get nearer to a survey when its year is named?",
-        ("default_year", "benefit"), ("t16", "t17", "t18"),
-    ),
-)  # fmt: skip
+#: Tables about what was evaluated, in the order of the page.
+COMPOSITION = ("t01", "t02", "t03", "t04", "basis", "t06", "nearest")
 
 #: A table with more lines than this starts folded.
 LONG_TABLE = 12
@@ -121,9 +108,15 @@ def _table(results: Results, name: str) -> _Table:
     # A run's label is a line of its own and not a column that repeats it.
     skip = int(layout.header[:1] == ["run"])
     lines = []
-    for position, (index, cells) in enumerate(zip(layout.index, layout.cells, strict=True)):
+    filled_lines = [
+        (index, cells)
+        for index, cells in zip(layout.index, layout.cells, strict=True)
+        # Breakdowns leave cells of few pairs blank; a line of nothing else says nothing.
+        if any(cell[0] != "–" for cell in cells) or layout.spec.finding != "breakdowns"
+    ]
+    for position, (index, cells) in enumerate(filled_lines):
         kind = "own" if at is None or index[at] == "model" else "reference"
-        before = layout.index[position - 1] if position else None
+        before = filled_lines[position - 1][0] if position else None
         shown = [
             cell if not (n_column or plain_cells) else (cell[0], cell[1], "") for cell in cells
         ]
@@ -149,8 +142,8 @@ def _table(results: Results, name: str) -> _Table:
         n_column=n_column,
         measures=layout.measures,
         lines=lines,
-        # The numbers of the first table stand above it as well.
-        folded=len(lines) > LONG_TABLE or name == "t01",
+        # The numbers of the first tables stand above them as well.
+        folded=len(lines) > LONG_TABLE or name in ("t01", "basis"),
         starred=any(cell[2].endswith("*") for line in layout.cells for cell in line),
     )
 
@@ -310,13 +303,10 @@ def _more(results: Results, listed: Sequence[Question]) -> Row:
 # -- the runs ------------------------------------------------------------------------------------
 
 
-def _source(results: Results, run: Row) -> str:
+def _source(results: Results, run: Row, given: pa.Table) -> str:
     """Return what a file held that predictions were read from."""
-    texts = [
-        text is not None
-        for text in results.study.predictions(run["run_id"]).column("text").to_pylist()
-    ]
-    what = "texts" if texts and all(texts) else "texts and numbers" if any(texts) else "numbers"
+    texts = len(given) - given["text"].null_count
+    what = "numbers" if not texts else "texts" if texts == len(given) else "texts and numbers"
     name = results.study.run_notes(run["run_id"]).get("file")
     source = f"{what} from a file{f', {plain(name, 80)}' if name else ''}"
     parts = [source, "made outside chronocore"]
@@ -325,11 +315,11 @@ def _source(results: Results, run: Row) -> str:
     return "; ".join(parts)
 
 
-def _settings(results: Results, run: Row) -> str:
+def _settings(results: Results, run: Row, given: pa.Table) -> str:
     if run["engine"] == "reference":
         return "–"
     if run["engine"] == "file":
-        return _source(results, run)
+        return _source(results, run, given)
     parts = [str(run["elicitation"]), f"{run['instruction']} instruction"]
     parts.append("structured output" if run["structured"] else "free text")
     for key, text in (
@@ -343,24 +333,19 @@ def _settings(results: Results, run: Row) -> str:
     return ", ".join(parts)
 
 
-def _reasons(results: Results, run: RunSummary) -> list[str]:
-    predictions = results.study.predictions(run.run_id).select(
-        ["repeat", "status", "reason", "prompt_id"]
-    )
-    kinds = dict(
-        zip(*(results.study.prompts()[c].to_pylist() for c in ("prompt_id", "kind")), strict=True)
-    )
+def _reasons(given: pa.Table, kinds: Mapping[str, str]) -> list[str]:
+    rows = given.select(["repeat", "status", "reason", "prompt_id"])
+    invalid = rows.filter(pc.invert(pc.is_in(rows["status"], value_set=pa.array(VALID))))
     reasons = Counter(
         f"{row['status']}: {words(row['reason']).replace('_', ' ') or 'no reason'}"
-        for row in predictions.to_pylist()
-        if row["repeat"] == 0
-        and row["status"] not in VALID
-        and kinds.get(row["prompt_id"]) in ("dated", "undated")
+        for row in invalid.to_pylist()
+        if row["repeat"] == 0 and kinds.get(row["prompt_id"]) in ("dated", "undated")
     )
     return [f"{reason} ({count})" for reason, count in reasons.most_common()]
 
 
-def _runs(results: Results) -> list[Row]:
+def _runs(results: Results, given: Mapping[str, pa.Table], prompts: Prompts) -> list[Row]:
+    kinds = {prompt_id: row["kind"] for prompt_id, row in prompts.items()}
     settings = {row["run_id"]: row for row in results.study.runs().to_pylist()}
     evaluated = {run.run_id for run in results.evaluated}
     rows = []
@@ -379,12 +364,12 @@ def _runs(results: Results) -> list[Row]:
                 else " ".join(filter(None, (row["engine"], row["engine_version"]))),
                 "revision": row["revision"] or "–",
                 "template": row["chat_template_sha256"],
-                "settings": _settings(results, row),
+                "settings": _settings(results, row, given[run.run_id]),
                 "run_id": run.run_id,
                 "answers": answers,
                 "valid": valid,
                 "statuses": [f"{status} {count}" for status, count in run.statuses.items()],
-                "reasons": _reasons(results, run),
+                "reasons": _reasons(given[run.run_id], kinds),
                 "pairs": run.n_pairs,
                 "complete": run.n_complete,
                 "incomplete": run.n_pairs - run.n_complete,
@@ -400,23 +385,48 @@ def _runs(results: Results) -> list[Row]:
 # -- examples ------------------------------------------------------------------------------------
 
 
-def _examples(results: Results) -> list[Row]:
+def _answers(
+    given: pa.Table, prompts: Prompts, pairs: Sequence[Row], instruction: str
+) -> dict[tuple[Any, ...], list[float]]:
+    """Return a run's first distributions for some pairs by survey, variable, country and year."""
+    wanted = {(pair["survey"], pair["variable"], pair["country"]) for pair in pairs}
+    asked = {
+        prompt_id: (*where, row["year"])
+        for prompt_id, row in prompts.items()
+        if (where := (row["survey"], row["variable"], row["country"])) in wanted
+        and row["kind"] != "modal"
+        and row["instruction"] == instruction
+    }
+    rows = given.filter(pc.is_in(given["prompt_id"], value_set=pa.array(list(asked), pa.string())))
+    return {
+        asked[row["prompt_id"]]: row["probs"]
+        for row in rows.select(["prompt_id", "repeat", "probs"]).to_pylist()
+        if row["repeat"] == 0
+    }
+
+
+def _examples(results: Results, given: Mapping[str, pa.Table], prompts: Prompts) -> list[Row]:
     items = {(i["survey"], i["variable"]): i for i in results.study.items().to_pylist()}
     pairs = {row["pair_id"]: row for row in results.study.pairs().to_pylist()}
+    instructions = {row["run_id"]: row["instruction"] for row in results.study.runs().to_pylist()}
     groups = []
     for run in results.evaluated[:_EXAMPLE_RUNS]:
-        given = answers(results, run)
-        scores = [row for row in results.study.scores(run.run_id).to_pylist() if row["retained"]]
-        scores.sort(key=lambda row: (-row["d_h"], row["pair_id"]))
+        table = results.study.scores(run.run_id)
+        table = table.filter(table["retained"]).sort_by(
+            [("d_h", "descending"), ("pair_id", "ascending")]
+        )
+        scores = table.slice(0, _EXAMPLES).to_pylist()
+        chosen = [pairs[score["pair_id"]] for score in scores]
+        answers = _answers(given[run.run_id], prompts, chosen, instructions[run.run_id])
         examples = []
-        for score in scores[:_EXAMPLES]:
+        for score in scores:
             pair = pairs[score["pair_id"]]
             item = items[pair["survey"], pair["variable"]]
             where = (pair["survey"], pair["variable"], pair["country"])
             columns = [
                 pair["gold_old"],
                 pair["gold_new"],
-                *(given[(*where, y)]["probs"] for y in (pair["year_old"], pair["year_new"])),
+                *(answers[(*where, y)] for y in (pair["year_old"], pair["year_new"])),
             ]
             examples.append(
                 {
@@ -453,10 +463,8 @@ def _printable(text: str) -> str:
     return shown if len(shown) <= _ANSWER_LENGTH else shown[:_ANSWER_LENGTH] + " …"
 
 
-def _unusable(results: Results) -> list[Row]:
+def _unusable(results: Results, given: Mapping[str, pa.Table], prompts: Prompts) -> list[Row]:
     """Return answers of models that carry no distribution, a few a run and reason."""
-    columns = ["prompt_id", "kind", "survey", "variable", "country", "year"]
-    prompts = {row["prompt_id"]: row for row in results.study.prompts().select(columns).to_pylist()}
     short = wordings(results.study.items().to_pylist())
     countries = {
         (row["survey"], row["country"]): row["country_name"]
@@ -468,9 +476,11 @@ def _unusable(results: Results) -> list[Row]:
             continue
         seen: Counter[str | None] = Counter()
         shown: list[Row] = []
-        for row in results.study.predictions(run.run_id).to_pylist():
+        table = given[run.run_id]
+        invalid = pc.invert(pc.is_in(table["status"], value_set=pa.array(VALID)))
+        for row in table.filter(pc.and_(invalid, pc.is_valid(table["text"]))).to_pylist():
             prompt = prompts.get(row["prompt_id"])
-            if prompt is None or row["status"] in VALID or row["text"] is None:
+            if prompt is None:
                 continue
             if seen[row["reason"]] >= 2 or len(shown) >= _ANSWERS or row["repeat"]:
                 continue
@@ -499,18 +509,45 @@ def _unusable(results: Results) -> list[Row]:
 # -- the page ------------------------------------------------------------------------------------
 
 
-def _embedded(results: Results, found: dict[str, list[Finding]]) -> str:
-    """Return the JSON copy of the tables; no ``<`` is left that could end the script element."""
+def _column(values: list[Any]) -> Any:
+    """Return a column of texts as its different values and indices into them, others as is."""
+    if not any(isinstance(value, str) for value in values):
+        return values
+    known = sorted({value for value in values if value is not None})
+    place = {value: index for index, value in enumerate(known)}
+    return {
+        "dictionary": known,
+        "indices": [None if value is None else place[value] for value in values],
+    }
+
+
+def _embedded(results: Results, found: dict[str, list[Finding]], shown: list[Section]) -> str:
+    """Return the JSON copy of the tables."""
     payload = {
         "chronocore_version": chronocore_version(),
+        "format": (
+            "tables: by name, a column is a list of values, or a dictionary and indices into it"
+        ),
         "study": results.study.path.resolve().name,
         "settings": results.summary.settings,
         "runs": [msgspec.to_builtins(run) for run in results.summary.runs],
         "findings": {
             label: [asdict(finding) for finding in listed] for label, listed in found.items()
         },
-        "tables": {name: table.to_pylist() for name, table in results.tables.items()},
+        "sections": {
+            section.anchor: [asdict(sentence) for sentence in section.sentences]
+            for section in shown
+        },
+        "tables": {
+            name: {column: _column(values) for column, values in table.to_pydict().items()}
+            for name, table in results.tables.items()
+        },
     }
+    return _in_script(payload)
+
+
+def _in_script(payload: Any) -> str:
+    """Return JSON without a ``<`` that could end the script element."""
     text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return (
         text.replace("<", "\\u003c")
@@ -519,6 +556,13 @@ def _embedded(results: Results, found: dict[str, list[Finding]]) -> str:
         .replace("\u2028", "\\u2028")
         .replace("\u2029", "\\u2029")
     )
+
+
+def _script() -> tuple[str, str]:
+    """Return the script of the page and its digest, as the page's policy names it."""
+    text = files("chronocore.report").joinpath("explore.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return text, f"sha256-{digest}"
 
 
 def _boundaries(results: Results) -> str:
@@ -531,18 +575,20 @@ def _variables(mode: int) -> str:
     return "".join(f"--fig-{name}:{pair[mode]};" for name, pair in COLOURS.items())
 
 
-def page(results: Results, figures: Sequence[Figure]) -> str:
+def page(results: Results, gallery: Gallery) -> str:
     """Return the report as HTML.
 
     Parameters
     ----------
     results : Results
-    figures : sequence of Figure
+    gallery : Gallery
+        Its figures.
 
     Returns
     -------
     str
-        The page. It has no script, and names no file and no address.
+        The page. It names no file and no address, and runs one script, which only filters what
+        the page holds.
     """
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
@@ -550,8 +596,14 @@ def page(results: Results, figures: Sequence[Figure]) -> str:
     template = environment.from_string(
         files("chronocore.report").joinpath("page.html.jinja").read_text(encoding="utf-8")
     )
-    by_name = {figure.name: figure for figure in figures}
-    tables = {name: _table(results, name) for name in TABLES}
+    shown = sections(results)
+    composition = filled(results, *COMPOSITION)
+    placed = [*composition, *(name for section in shown for name in section.tables)]
+    tables = {name: _table(results, name) for name in placed if name in TABLES}
+    script, script_hash = _script()
+    given = {run.run_id: results.study.predictions(run.run_id) for run in results.summary.runs}
+    columns = ["prompt_id", "kind", "instruction", "survey", "variable", "country", "year"]
+    prompts = {row["prompt_id"]: row for row in results.study.prompts().select(columns).to_pylist()}
     listed = questions(results)
     found = {run.label: findings_of(results, run, listed) for run in results.evaluated}
     rests_on = {run.label: basis(results, run, listed) for run in results.evaluated}
@@ -582,23 +634,15 @@ def page(results: Results, figures: Sequence[Figure]) -> str:
         more_questions=_more(results, listed) if len(listed) > LONG_TABLE else None,
         shown_questions=_QUESTIONS,
         cautions=[(label, held) for label, held in cautions if held],
-        runs=_runs(results),
+        runs=_runs(results, given, prompts),
         skipped=results.summary.skipped,
-        sections=[
-            {
-                "anchor": anchor,
-                "heading": heading,
-                "text": text,
-                "figures": [by_name[name] for name in names],
-                "tables": [tables[name] for name in held],
-            }
-            for anchor, heading, text, names, held in SECTIONS
-        ],
-        human_shift=by_name["human_shift"],
-        filter_tables=[tables["t06"], tables["nearest"]],
-        composition=tables["t01"],
-        examples=_examples(results),
-        unusable=_unusable(results),
+        sections=shown,
+        figures=gallery.figures,
+        omitted=gallery.omitted,
+        tables=tables,
+        composition=composition,
+        examples=_examples(results, given, prompts),
+        unusable=_unusable(results, given, prompts),
         manifest=manifest,
         settings=settings,
         boundaries=_boundaries(results),
@@ -608,6 +652,9 @@ def page(results: Results, figures: Sequence[Figure]) -> str:
         references_only=all(run.engine == "reference" for run in results.evaluated),
         light=Markup(_variables(0)),
         dark=Markup(_variables(1)),
-        embedded=Markup(_embedded(results, found)),
+        embedded=Markup(_embedded(results, found, shown)),
+        pair_data=Markup(_in_script(pair_data(results))),
+        script=Markup(script),
+        script_hash=Markup(script_hash),
         svg=Markup,
     )

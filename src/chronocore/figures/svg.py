@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["COLOURS", "FONT", "colour", "for_file", "for_page"]
+__all__ = ["COLOURS", "FONT", "MODELS", "colour", "for_file", "for_page"]
 
 #: Measured as Arial, which Helvetica and Liberation Sans match.
 FONT = "Helvetica, Arial, Liberation Sans, sans-serif"
@@ -33,8 +33,35 @@ COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "tied": ("#c3c8cf", "#555c66"),
         "on-strong": ("#fdfdfd", "#0c1117"),
         "on-pale": ("#1c2431", "#0d1218"),
+        # Cells of a heat map, from few to many.
+        "h1": ("#eef4fb", "#1b2a3d"),
+        "h2": ("#cfe1f4", "#24456b"),
+        "h3": ("#9cc3e8", "#2f659f"),
+        "h4": ("#3877b8", "#5b97d6"),
+        "h5": ("#174a86", "#a9cdf2"),
+        # Six models: hues of Okabe and Ito's palette, moved until each has a contrast of three to
+        # the page and every two stay apart in normal and in red-, green- and blue-blind vision.
+        "m1": ("#005db9", "#488bff"),
+        "m2": ("#e03a1e", "#e0793b"),
+        "m3": ("#07865b", "#3fe0a0"),
+        "m4": ("#a6488b", "#bd7cb4"),
+        "m5": ("#648828", "#f0d848"),
+        "m6": ("#428df0", "#d1f1ff"),
     }
 )
+
+#: Colour role and shape of each model, in the order of their labels.
+MODELS = (
+    ("m1", "circle"),
+    ("m2", "square"),
+    ("m3", "triangle-up"),
+    ("m4", "diamond"),
+    ("m5", "triangle-down"),
+    ("m6", "cross"),
+)
+
+#: On a page a figure may be so much larger than in print.
+PAGE_SCALE = 1.25
 
 _NAMES = {light: name for name, (light, _) in COLOURS.items()}
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -82,9 +109,22 @@ def _clean(element: ET.Element) -> None:
         del element.attrib["transform"]
 
 
+def _renumber(root: ET.Element) -> None:
+    """Number the ids of a drawing: the renderer counts on from one drawing to the next."""
+    named = [element for element in root.iter() if "id" in element.attrib]
+    ids = {element.attrib["id"]: f"part{index}" for index, element in enumerate(named)}
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            if name == "id":
+                element.attrib[name] = ids[value]
+            elif value.startswith("url(#"):
+                element.attrib[name] = f"url(#{ids[value[5:-1]]})"
+
+
 def _parse(drawing: str, description: str) -> ET.Element:
     root = ET.fromstring(drawing)
     _clean(root)
+    _renumber(root)
     root.attrib.pop("version", None)
     root.set("role", "img")
     root.set("aria-label", description)
@@ -113,9 +153,9 @@ def for_page(drawing: str, description: str, prefix: str) -> str:
         Put before every id, so that the drawings of a page do not share one.
     """
     root = _parse(drawing, description)
-    width = root.attrib.pop("width")
+    width = float(root.attrib.pop("width"))
     root.attrib.pop("height", None)
-    root.set("style", f"max-width:{width}px")
+    root.set("style", f"max-width:{PAGE_SCALE * width:.0f}px")
     for element in root.iter():
         element.tag = element.tag.removeprefix(_SVG)
         for name, value in list(element.attrib.items()):

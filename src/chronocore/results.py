@@ -1,4 +1,4 @@
-"""What the report draws from: a study's tables and scores, indexed by cell."""
+"""What figures and report draw from: a study's tables and scores, indexed by cell."""
 
 from __future__ import annotations
 
@@ -96,6 +96,12 @@ class Results:
         return f"{100 * float(self.summary.settings['confidence_level']):g}%"
 
     @property
+    def boundary_set(self) -> str:
+        """Name of the boundaries in force; those given as numbers are called "own"."""
+        chosen = self.summary.settings["boundaries"]
+        return chosen if isinstance(chosen, str) else "own"
+
+    @property
     def boundaries(self) -> tuple[float, float, float]:
         """Boundaries of the shift classes in force."""
         chosen = self.summary.settings["boundaries"]
@@ -117,6 +123,8 @@ def load_results(study: Study) -> Results:
     predictions: dict[str, list[str]] = {}
     for name, table in loaded.items():
         for row in table.to_pylist():
+            if row.get("survey") not in (None, "all"):
+                continue  # a survey alone; what is indexed is pooled
             key = (
                 name, row["run_id"], row["prediction"], row["group"], row["item"], row["measure"],
             )  # fmt: skip

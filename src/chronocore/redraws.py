@@ -1,0 +1,186 @@
+"""Scores against gold distributions that are drawn again: the surveys' own sampling error."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chronocore.arrow import Rows, rows_of
+from chronocore.errors import InvalidInputError, StudyError
+from chronocore.identity import derived_seed
+from chronocore.inference import seed_base
+from chronocore.metrics import wasserstein
+from chronocore.noise import respondents
+from chronocore.scores import (
+    Integers,
+    PairPredictions,
+    PairScores,
+    against_gold,
+)
+from chronocore_kernels import multinomial
+
+__all__ = ["REDRAWS", "GoldRedraws"]
+
+#: Redraws of the gold distributions that the resamples of a cell share between them.
+REDRAWS = 100
+
+# Predictions whose redrawn scores are kept: at the size of the paper's study some 100 MB each.
+_KEPT = 6
+_KEPT_COLUMNS = 8
+
+# Outcomes are decided anew for the tolerance of every view.
+_TAU = 0.10
+
+# Of the columns that stay as observed, those that quantities are made of.
+_OBSERVED = ("d_m", "identical_old", "identical_new", "shift", "stability", "n_timepoints")
+
+#: What a redraw of gold changes; everything else of a pair stays as it was observed.
+_REDRAWN = (
+    "d_h", "d_old", "d_new", "d_old_to_new", "d_new_to_old", "ratio", "cosine",
+    "nearest_distance", "benefit_old", "benefit_new", "outcome", "alignment", "credit",
+)  # fmt: skip
+
+
+class GoldRedraws:
+    """Draws the gold distributions of a study again and scores predictions against them.
+
+    Each time point is a multinomial sample of its effective number of respondents. Its redraws
+    depend on the seed and on the time point alone: all predictions, and all models, are scored
+    against the same ones. Shift classes, the knowledge filter and what rests on predictions alone
+    stay as observed.
+
+    Parameters
+    ----------
+    gold : pyarrow.Table
+        Schema :data:`chronocore.schema.GOLD`: every time point of the study.
+    seed : int
+    repeats : int
+        Redraws R.
+    """
+
+    def __init__(self, gold: pa.Table, *, seed: int = 0, repeats: int = REDRAWS) -> None:
+        self.repeats = repeats
+        self._rows = rows_of(gold["probs"].combine_chunks(), "gold")
+        n_eff = np.asarray(gold["n_eff"].to_numpy(zero_copy_only=False), dtype=np.float64)
+        bad = np.flatnonzero(~(np.isfinite(n_eff) & (n_eff >= 0.5)))
+        if bad.size:
+            row = gold.slice(int(bad[0]), 1).to_pylist()[0]
+            raise StudyError(
+                f"{row['survey']}, {row['variable']}, country {row['country']}, {row['year']} has "
+                "no effective sample size; build the study again"
+            )
+        self._sizes = respondents(n_eff)
+        self._base = seed_base(derived_seed(seed, "gold"))
+        self._scored: OrderedDict[int, tuple[PairPredictions, dict[str, NDArray[Any]]]] = (
+            OrderedDict()
+        )
+        self._views: OrderedDict[int, tuple[PairScores, Integers, PairScores]] = OrderedDict()
+        self._columns: OrderedDict[tuple[int, int], tuple[PairScores, object, NDArray[Any]]] = (
+            OrderedDict()
+        )
+
+    def column(
+        self, scores: PairScores, what: object, values: Callable[[PairScores], NDArray[Any]]
+    ) -> NDArray[Any]:
+        """Return the values of the pairs of a view under every redraw, shape (R, n).
+
+        Parameters
+        ----------
+        scores : PairScores
+            With its ``data``.
+        what : object
+            Stands for ``values``: the same object means the same function.
+        values : callable
+            From scores to one value a pair.
+        """
+        key = (id(scores), id(what))
+        if key in self._columns:
+            self._columns.move_to_end(key)
+            return self._columns[key][2]
+        place, flat = self._view(scores)
+        found = values(flat).reshape(self.repeats, -1)[:, place]
+        # With what the key is made of, so that no id is used again while it is here.
+        self._columns[key] = (scores, what, found)
+        if len(self._columns) > _KEPT_COLUMNS:
+            self._columns.popitem(last=False)
+        return found
+
+    def _view(self, scores: PairScores) -> tuple[Integers, PairScores]:
+        """Return where the pairs of a view stand, and the scores of redraw after redraw."""
+        key = id(scores)
+        if key in self._views:
+            self._views.move_to_end(key)
+            return self._views[key][1:]
+        data = scores.data
+        if data is None:
+            raise InvalidInputError("scores without their predictions cannot be drawn again")
+        arrays = self._against_gold(data)
+        place = np.searchsorted(data.index, scores.pair)
+        size = self.repeats * len(data)
+        columns: dict[str, NDArray[Any]] = {}
+        for name in (column.name for column in fields(PairScores)):
+            if name in ("tau", "data"):
+                continue
+            if name in _REDRAWN:
+                columns[name] = arrays[name].reshape(size, *arrays[name].shape[2:])
+                continue
+            own = getattr(scores, name)
+            whole = np.zeros(len(data), dtype=own.dtype)
+            if name in _OBSERVED:
+                whole[place] = own
+                columns[name] = np.tile(whole, self.repeats)
+            else:
+                columns[name] = np.broadcast_to(whole[:1], size)
+        flat = PairScores(**columns, tau=_TAU, data=data).within(scores.tau)
+        self._views[key] = (scores, place, flat)
+        if len(self._views) > _KEPT:
+            self._views.popitem(last=False)
+        return place, flat
+
+    def _against_gold(self, data: PairPredictions) -> dict[str, NDArray[Any]]:
+        """Return the columns that rest on gold, each of shape (R, n, ...)."""
+        key = id(data)
+        if key in self._scored:
+            self._scored.move_to_end(key)
+            return self._scored[key][1]
+        # The time points of the pairs are rows of the gold table: the same flat buffer.
+        row = np.searchsorted(self._rows.starts, data.points.starts)
+        shares, starts = multinomial.redrawn_shares(
+            self._rows.values, data.points.starts, data.points.lengths, self._sizes[row], row,
+            self.repeats, self._base,
+        )  # fmt: skip
+        ends = [_end(data, name) for name in ("year_old", "year_new")]
+        arrays: dict[str, NDArray[Any]] = {}
+        for r in range(self.repeats):
+            points = Rows(
+                shares, starts + r * data.points.lengths, data.points.lengths, (len(row),)
+            )
+            old, new = (points.take(end) for end in ends)
+            again = replace(data, gold_old=old, gold_new=new, points=points)
+            d_h = wasserstein(old, new, data.supports)
+            found = {"d_h": d_h, **against_gold(again, tau=_TAU, d_h=d_h)}
+            for name in _REDRAWN:
+                if name not in arrays:
+                    shape = (self.repeats, *found[name].shape)
+                    arrays[name] = np.empty(shape, dtype=found[name].dtype)
+                arrays[name][r] = found[name]
+        self._scored[key] = (data, arrays)
+        if len(self._scored) > _KEPT:
+            self._scored.popitem(last=False)
+        return arrays
+
+
+def _end(data: PairPredictions, year: str) -> Integers:
+    """Return which time point is the older or the newer one of each pair."""
+    owner = np.repeat(np.arange(len(data)), np.diff(data.point_starts))
+    wanted = np.asarray(data.pairs[year].to_numpy(), dtype=np.int64)[owner]
+    found = np.flatnonzero(data.point_years == wanted)
+    if not np.array_equal(owner[found], np.arange(len(data))):
+        raise StudyError("gold.parquet does not hold the two years of every pair; build it again")
+    return found

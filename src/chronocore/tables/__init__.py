@@ -1,0 +1,93 @@
+"""Scores -> the result tables, every cell with its interval and its n.
+
+Tables are named after the paper's, one module a finding. Each is tidy: one row a cell and
+measure. ``label`` says whose retained pairs are evaluated, ``prediction`` whose predictions:
+``model`` for the run's own, or a reference on the same pairs; ``survey`` is ``all`` for pairs of
+every survey together. ``docs/reference/tables.md`` lists groups, items and measures of each.
+"""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pyarrow as pa
+
+from chronocore.tables.cells import (
+    POOLED,
+    SMALL_N,
+    Benchmark,
+    Cells,
+    Context,
+    Evaluation,
+    TableSpec,
+)
+from chronocore.tables.format import (
+    FORMATS,
+    SETTINGS_METADATA,
+    WideTable,
+    format_table,
+    number,
+    page,
+    pooled,
+    settings_line,
+    wide,
+    words,
+)
+from chronocore.tables.instructions import InstructionRuns, RepeatedRun
+from chronocore.tables.published import Comparison, compare_published, format_comparison
+from chronocore.tables.registry import TABLES
+
+__all__ = [
+    "FORMATS",
+    "POOLED",
+    "SMALL_N",
+    "TABLES",
+    "Benchmark",
+    "Cells",
+    "Comparison",
+    "Context",
+    "Evaluation",
+    "InstructionRuns",
+    "RepeatedRun",
+    "TableSpec",
+    "WideTable",
+    "all_tables",
+    "compare_published",
+    "format_comparison",
+    "format_table",
+    "number",
+    "page",
+    "pooled",
+    "settings_line",
+    "wide",
+    "words",
+]
+
+
+def all_tables(context: Context) -> dict[str, pa.Table]:
+    """Compute every table.
+
+    Parameters
+    ----------
+    context : Context
+        Benchmark, scored runs and settings; the settings are kept in the metadata of each table.
+
+    Returns
+    -------
+    dict of str to pyarrow.Table
+        Schema :data:`chronocore.schema.TABLE`, by name. A table that needs what the study does
+        not have, for example modal answers, is empty.
+    """
+    used = {
+        **msgspec.to_builtins(context.settings),
+        "boundaries": msgspec.to_builtins(context.boundaries),
+    }
+    metadata = {SETTINGS_METADATA: json.dumps(used).encode()}
+    tables: dict[str, pa.Table] = {}
+    for name, spec in TABLES.items():
+        cells = Cells(name, context)
+        spec.build(cells, context)
+        table = cells.table()
+        tables[name] = table.replace_schema_metadata({**table.schema.metadata, **metadata})
+    return tables

@@ -1,0 +1,430 @@
+"""How tables look on a page, on a terminal and in files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronocore.errors import ConfigurationError
+from chronocore.metrics import BOUNDARIES
+from chronocore.tables.cells import POOLED, SMALL_N, TableSpec
+from chronocore.tables.registry import TABLES
+
+__all__ = [
+    "FORMATS",
+    "SETTINGS_METADATA",
+    "WideTable",
+    "format_table",
+    "number",
+    "page",
+    "pooled",
+    "render",
+    "settings_line",
+    "wide",
+    "words",
+]
+
+FORMATS = ("md", "csv", "latex", "json")
+
+#: Key of the Parquet metadata under which a table carries the settings it was made with.
+SETTINGS_METADATA = b"chronocore.settings"
+
+
+def settings_line(settings: Mapping[str, Any], *, intervals: bool = True) -> str:
+    """Return the settings of tables in one sentence, with or without those of intervals.
+
+    Examples
+    --------
+    >>> settings_line(
+    ...     {"tau": 0.1, "retain": 0.75, "boundaries": "default", "resamples": 1000,
+    ...      "confidence_level": 0.95, "seed": 0}
+    ... )
+    'Tolerance 0.1; 75% of pairs retained; shift boundaries 0.03, 0.1, 0.2; 95% bootstrap \
+intervals from 1,000 resamples, seed 0.'
+    """
+    boundaries = settings["boundaries"]
+    values = BOUNDARIES[boundaries] if isinstance(boundaries, str) else boundaries
+    cluster = settings.get("cluster", "pair")
+    whole = {"pair": "", "country": " of whole countries", "variable": " of whole questions"}
+    gold = ", with the surveys' own sampling error" if settings.get("gold_error") else ""
+    thresholds = (
+        f"Tolerance {settings['tau']:g}; {settings['retain'] * 100:g}% of pairs retained; "
+        f"shift boundaries {', '.join(f'{value:g}' for value in values)}"
+    )
+    if not intervals:
+        return f"{thresholds}."
+    return (
+        f"{thresholds}; {settings['confidence_level'] * 100:g}% bootstrap intervals from "
+        f"{settings['resamples']:,} resamples{whole[cluster]}, seed {settings['seed']}{gold}."
+    )
+
+
+# -- rendering ---------------------------------------------------------------------------------
+
+_WORDS = {
+    "very_strong": "very strong",
+    "all_shifted": "all shifted",
+    "older_only": "older only",
+    "newer_only": "newer only",
+    "older_aligned": "older-aligned",
+    "newer_aligned": "newer-aligned",
+    "zero_shift": "zero shift",
+    "median_ratio": "median ratio",
+    "median_cosine": "median cosine",
+    "right_direction": "right direction",
+    "nonzero_shift": "nonzero shift",
+    "all_pairs": "all pairs",
+    "small_drift": "small drift",
+    "large_drift": "large drift",
+    "three_or_more": "three or more",
+    "equal_choice": "equal choice",
+    "mean_benefit": "mean benefit",
+    "undated_both": "undated for both",
+    "median_nearest_distance": "median distance",
+    "same_period": "same period",
+    "one_period": "one period",
+    "strong_plus": "strong+",
+    "both_by_country": "both, by country",
+    "benefit_older": "benefit, older",
+    "benefit_newer": "benefit, newer",
+    "newest_default": "newest default",
+    "mean_shift": "mean shift",
+    "mean_distance": "mean distance",
+    "mode_kept": "mode kept",
+    "mode_changed": "mode changed",
+    "stable_up_to": "stable up to",
+    "strong_from": "strong from",
+    "very_strong_from": "very strong from",
+    "first_year": "first year",
+    "last_year": "last year",
+    "largest_question": "largest question",
+    "identical_years": "identical years",
+    "topic_broad": "broad topic",
+}
+
+#: Units that a heading need not name.
+_PLAIN = ("pairs", "count", "year", "ratio", "cosine", "d_h", "concordance")
+
+
+def words(key: str | None) -> str:
+    """Return a key as a person reads it."""
+    return "" if key is None else _WORDS.get(key, key)
+
+
+def number(value: float | None, unit: str, digits: int | None = None) -> str:
+    """Return a number with the digits its unit deserves; a missing one is a dash."""
+    if value is None:
+        return "–"
+    if digits is None:
+        digits = {"%": 1, "pairs": 0, "count": 0, "year": 0, "W": 3, "d_h": 3}.get(unit, 2)
+    text = f"{value:.{digits}f}"
+    return text.replace("-", "−") if float(text) else text.replace("-", "")
+
+
+@dataclass(frozen=True, slots=True)
+class WideTable:
+    """A table as a person reads it: one row a group, one column a measure.
+
+    ``cells`` hold (estimate, interval, n) as text; the interval is empty where there is none.
+    ``caption`` says how to read the table and with which settings it was made; ``over`` is the
+    outer heading of each measure where the page has two rows of headings.
+    """
+
+    spec: TableSpec
+    header: list[str]
+    index: list[list[str]]
+    measures: list[str]
+    cells: list[list[tuple[str, str, str]]]
+    caption: str
+    over: list[str] = field(default_factory=list)
+
+
+def _page_caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> str:
+    parts = [spec.note]
+    if any(_mark(row) and row["estimate"] is not None for row in rows):
+        parts.append(f"* fewer than {SMALL_N} pairs.")
+    used = (table.schema.metadata or {}).get(SETTINGS_METADATA)
+    if used is not None and any(row["low"] is not None for row in rows):
+        parts.append(settings_line(json.loads(used), intervals=False))
+    return " ".join(parts)
+
+
+def _caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> str:
+    parts = [spec.note]
+    intervals = [row for row in rows if row["low"] is not None]
+    if any(0 < row["n"] < SMALL_N for row in intervals):
+        parts.append(f"* fewer than {SMALL_N} pairs.")
+    if any(row["low"] == row["high"] and row["unit"] == "%" for row in intervals):
+        parts.append(
+            "An interval without width: all pairs of the cell agree, which resampling cannot vary."
+        )
+    used = (table.schema.metadata or {}).get(SETTINGS_METADATA)
+    if used is not None and intervals:
+        parts.append(settings_line(json.loads(used)))
+    return " ".join(parts)
+
+
+def _heading(measure: str, unit: str) -> str:
+    head = words(measure) + ("" if unit in _PLAIN else f" ({unit})")
+    return head.replace("W x 100", "W × 100")
+
+
+def _shown(spec: TableSpec, rows: list[dict[str, Any]], across: tuple[str, ...]) -> list[str]:
+    """Return the columns that tell the lines of a layout apart."""
+    dimensions = [
+        name
+        for name in spec.lines
+        if name not in across and any(row[name] is not None for row in rows)
+    ]
+    if {row["prediction"] for row in rows} <= {"model", None}:
+        dimensions = [name for name in dimensions if name != "prediction"]
+    for name in ("survey", "group"):
+        if len({row[name] for row in rows}) == 1 and len(dimensions) > 1:
+            dimensions = [dimension for dimension in dimensions if dimension != name]
+    return dimensions
+
+
+def pooled(name: str, table: pa.Table) -> pa.Table:
+    """Return the rows over all surveys together; all of a table that is about surveys."""
+    if TABLES[name].by_survey:
+        return table
+    survey = table["survey"]
+    return table.filter(pc.fill_null(pc.equal(survey, POOLED), True))
+
+
+def _index_heads(spec: TableSpec) -> dict[str, str]:
+    return {
+        "label": "run", "prediction": "prediction", "survey": "survey", "group": spec.group,
+        "item": spec.item,
+    }  # fmt: skip
+
+
+def _mark(row: dict[str, Any]) -> str:
+    counted = row["unit"] in ("pairs", "count", "year", "d_h", "concordance")
+    return "" if counted or not 0 < row["n"] < SMALL_N else "*"
+
+
+def _interval(row: dict[str, Any]) -> str:
+    if row["low"] is None:
+        return ""
+    return f"[{number(row['low'], row['unit'])}, {number(row['high'], row['unit'])}]"
+
+
+def wide(name: str, table: pa.Table) -> WideTable:
+    """Lay a tidy table out with a line a group and a column a measure, with interval and n."""
+    spec = TABLES[name]
+    rows = table.to_pylist()
+    dimensions = _shown(spec, rows, ())
+    heads = _index_heads(spec)
+    measures: dict[str, str] = {}
+    grid: dict[tuple[Any, ...], dict[str, tuple[str, str, str]]] = {}
+    for row in rows:
+        measures.setdefault(row["measure"], _heading(row["measure"], row["unit"]))
+        key = tuple(row[d] for d in dimensions)
+        cell = (number(row["estimate"], row["unit"]), _interval(row), f"{row['n']}{_mark(row)}")
+        grid.setdefault(key, {})[row["measure"]] = cell
+    return WideTable(
+        spec=spec,
+        header=[heads[d] for d in dimensions],
+        index=[[words(part) for part in key] for key in grid],
+        measures=list(measures.values()),
+        cells=[[line.get(m, ("–", "", "")) for m in measures] for line in grid.values()],
+        caption=_caption(spec, table, rows),
+    )
+
+
+def page(name: str, table: pa.Table) -> WideTable:
+    """Lay a tidy table out as the paper does: estimates alone, what is compared side by side.
+
+    Cells with fewer than 20 pairs carry a star; :func:`wide` has the intervals and counts.
+    """
+    spec = TABLES[name]
+    rows = [
+        row for row in table.to_pylist() if not spec.measures or row["measure"] in spec.measures
+    ]
+    if spec.across == ("items",):
+        return _joined(spec, table, rows)
+    dimensions = _shown(spec, rows, spec.across)
+    heads = _index_heads(spec)
+    one_measure = len({row["measure"] for row in rows}) == 1
+    parts = [part for part in spec.across if part != "measure" or not one_measure] or ["measure"]
+    columns: dict[tuple[Any, ...], tuple[str, ...]] = {}
+    grid: dict[tuple[Any, ...], dict[tuple[Any, ...], tuple[str, str, str]]] = {}
+    for row in rows:
+        place = tuple(row[part] for part in parts)
+        columns.setdefault(
+            place,
+            tuple(
+                _heading(row["measure"], row["unit"]) if part == "measure" else words(row[part])
+                for part in parts
+            ),
+        )
+        key = tuple(row[d] for d in dimensions)
+        text = number(row["estimate"], row["unit"]) + (
+            _mark(row) if row["estimate"] is not None else ""
+        )
+        grid.setdefault(key, {})[place] = (text, "", str(row["n"]))
+    order = _ordered(list(columns), spec)
+    return WideTable(
+        spec=spec,
+        header=[heads[d] for d in dimensions],
+        index=[[words(part) for part in key] for key in grid],
+        measures=[columns[place][-1] for place in order],
+        cells=[[line.get(place, ("", "", "")) for place in order] for line in grid.values()],
+        caption=_page_caption(spec, table, rows),
+        over=[", ".join(columns[place][:-1]) for place in order],
+    )
+
+
+def _ordered(places: list[tuple[Any, ...]], spec: TableSpec) -> list[tuple[Any, ...]]:
+    """Keep columns of one heading together, headings in order of appearance."""
+    outer = {place[0]: rank for rank, place in reversed(list(enumerate(places)))}
+    if spec.measures and places and places[0][0] in spec.measures:
+        outer = {measure: rank for rank, measure in enumerate(spec.measures)}
+    return sorted(places, key=lambda place: outer[place[0]])
+
+
+def _joined(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> WideTable:
+    """Lay a table out with the items of each group in one cell."""
+    items: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        known = items.setdefault((row["survey"], row["group"]), [])
+        if row["item"] not in known:
+            known.append(row["item"])
+    return WideTable(
+        spec=spec,
+        header=["survey", spec.group],
+        index=[list(key) for key in items],
+        measures=[f"{spec.item}s"],
+        cells=[[(", ".join(own), "", "")] for own in items.values()],
+        caption=_page_caption(spec, table, rows),
+        over=[""],
+    )
+
+
+def _flat(layout: WideTable) -> tuple[list[str], list[list[str]]]:
+    """Return header and lines with interval and n inside the cells."""
+    counts = layout.cells and all(
+        len({cell[2] for cell in line if cell[2]}) <= 1 for line in layout.cells
+    )
+    plain = all(not cell[1] for line in layout.cells for cell in line)
+    header = [*layout.header, *(["n"] if counts and not plain else []), *layout.measures]
+    lines = []
+    for index, line in zip(layout.index, layout.cells, strict=True):
+        n = next((cell[2] for cell in line if cell[2]), "")
+        texts = []
+        for estimate, interval, own in line:
+            text = f"{estimate} {interval}".strip()
+            texts.append(text if counts or plain or not own else f"{text} n={own}")
+        lines.append([*index, *([n] if counts and not plain else []), *texts])
+    return header, lines
+
+
+def format_table(name: str, table: pa.Table, form: str, *, intervals: bool = False) -> str:
+    """Return a table as text.
+
+    Parameters
+    ----------
+    name : str
+        A key of :data:`TABLES`.
+    table : pyarrow.Table
+        The tidy table.
+    form : {"md", "csv", "latex", "json"}
+        ``csv`` and ``json`` hold the tidy rows in full precision, the others the layout of a
+        page.
+    intervals : bool
+        On a page, show every cell with its interval and n instead of the paper's layout.
+    """
+    if form == "json":
+        return json.dumps(table.to_pylist(), ensure_ascii=False, indent=2) + "\n"
+    if form == "csv":
+        sink = io.StringIO()
+        writer = csv.writer(sink, lineterminator="\n")
+        writer.writerow(table.column_names)
+        writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        return sink.getvalue()
+    if form not in FORMATS:
+        raise ConfigurationError(f"unknown format {form!r}; known: {', '.join(FORMATS)}")
+    spec = TABLES[name]
+    if not len(table):
+        empty = f"{spec.title}: nothing to show; needs {spec.needs or 'scored pairs'}."
+        return f"**{name}. {empty}**\n" if form == "md" else f"% {name}. {empty}\n"
+    layout = wide(name, table) if intervals else page(name, table)
+    return render(f"{name}. {spec.title}", layout, form, label=name)
+
+
+def render(title: str, layout: WideTable, form: str, *, label: str) -> str:
+    """Return a layout as Markdown or LaTeX."""
+    header, lines = _flat(layout)
+    if form == "latex":
+        return _latex(label, title.partition(". ")[2] or title, layout, header, lines)
+
+    def escape(text: str) -> str:
+        return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+    over = [""] * (len(header) - len(layout.over)) + layout.over
+    heads = [
+        f"{outer}: {head}" if outer else head for outer, head in zip(over, header, strict=True)
+    ]
+    body = [heads, ["---"] * len(heads), *lines]
+    text = "\n".join("| " + " | ".join(map(escape, line)) + " |" for line in body)
+    return f"**{title}**\n\n{text}\n\n{layout.caption}\n"
+
+
+_LATEX = str.maketrans(
+    {
+        "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
+        "−": "$-$", "×": r"$\times$", "–": "--",
+    }
+)  # fmt: skip
+
+
+def _latex(
+    label: str, title: str, layout: WideTable, header: list[str], lines: list[list[str]]
+) -> str:
+    n_index = len(layout.header)
+    columns = "l" * n_index + "r" * (len(header) - n_index)
+    rows = [" & ".join(cell.translate(_LATEX) for cell in line) + r" \\" for line in lines]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            *_outer_headings(layout.over, len(header) - len(layout.over)),
+            " & ".join(cell.translate(_LATEX) for cell in header) + r" \\",
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\caption{{{title.translate(_LATEX)}. {layout.caption.translate(_LATEX)}}}",
+            rf"\label{{tab:{label}}}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _outer_headings(over: list[str], before: int) -> list[str]:
+    """Return the row of headings that span several columns, and the rules below them."""
+    if not any(over):
+        return []
+    spans: list[tuple[str, int, int]] = []
+    for column, head in enumerate(over, start=before + 1):
+        if spans and spans[-1][0] == head:
+            spans[-1] = (head, spans[-1][1], column)
+        else:
+            spans.append((head, column, column))
+    cells = [
+        rf"\multicolumn{{{b - a + 1}}}{{c}}{{{head.translate(_LATEX)}}}" for head, a, b in spans
+    ]
+    rules = "".join(rf"\cmidrule(lr){{{a}-{b}}}" for head, a, b in spans if head)
+    return [" & ".join([""] * before + cells).strip() + r" \\", rules]

@@ -1,0 +1,248 @@
+"""The paper's published values beside a study's own."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+import chronocore_data
+from chronocore.errors import ConfigurationError
+from chronocore.tables.cells import SMALL_N
+from chronocore.tables.format import WideTable, number, render, words
+from chronocore.tables.registry import TABLES
+
+__all__ = ["Comparison", "compare_published", "comparison_lines", "format_comparison"]
+
+_FIELDS = {
+    "table": pa.string(), "published_model": pa.string(), "label": pa.string(),
+    "survey": pa.string(), "group": pa.string(), "item": pa.string(), "measure": pa.string(),
+    "unit": pa.string(), "published": pa.float64(), "estimate": pa.float64(),
+    "difference": pa.float64(), "low": pa.float64(), "high": pa.float64(), "n": pa.int64(),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Published values beside a study's own.
+
+    Attributes
+    ----------
+    rows : pyarrow.Table
+        One row a published value and run: ``published``, the study's ``estimate`` with interval
+        and n (null where the study has no such cell), and ``difference``, own minus published.
+    same_benchmark : bool
+        Whether the study has as many pairs in every shift class as the paper's benchmark.
+    note : str
+        What the comparison can and cannot say.
+    """
+
+    rows: pa.Table
+    same_benchmark: bool
+    note: str
+
+    def only(self, names: Collection[str]) -> Comparison:
+        """Return the comparison of some tables."""
+        inside = [name in names for name in self.rows["table"].to_pylist()]
+        return replace(self, rows=self.rows.filter(pa.array(inside, pa.bool_())))
+
+
+def _own_counts(tables: Mapping[str, pa.Table]) -> dict[str, float]:
+    rows = tables["t01"].to_pylist()
+    return {row["measure"]: row["estimate"] for row in rows if row["group"] == "all"}
+
+
+def _runs(tables: Mapping[str, pa.Table]) -> list[str]:
+    return list(dict.fromkeys(tables["t06"]["label"].to_pylist()))
+
+
+def _check_models(models: Mapping[str, str], labels: list[str], published: list[str]) -> None:
+    for label, model in models.items():
+        if label not in labels:
+            raise ConfigurationError(
+                f"no run called {label!r} is evaluated; known: {', '.join(labels)}"
+            )
+        if model not in published:
+            raise ConfigurationError(
+                f"the paper has no model {model!r}; known: {', '.join(published)}"
+            )
+
+
+def compare_published(
+    tables: Mapping[str, pa.Table], models: Mapping[str, str] | None = None
+) -> Comparison:
+    """Set the paper's values beside a study's own.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        Result tables as :func:`chronocore.tables` returns them, ``t01`` and ``t06`` among them.
+    models : mapping of str to str, optional
+        Published model by the label of the run that stands for it. By default runs go with the
+        model of the same name; if there is none, every run stands beside the paper's reference
+        model.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ConfigurationError
+        A label or a published model is not known.
+    """
+    published = chronocore_data.published_tables()
+    labels = _runs(tables)
+    if models is None:
+        by_name = {model.casefold(): model for model in published["models"]}
+        models = {
+            label: by_name[label.casefold()] for label in labels if label.casefold() in by_name
+        }
+        models = models or dict.fromkeys(labels, published["reference_model"])
+    _check_models(models, labels, published["models"])
+    own: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for name, table in tables.items():
+        for row in table.to_pylist():
+            if row["prediction"] in (None, "model"):
+                key = (name, row["label"], row["survey"], row["group"], row["item"], row["measure"])
+                own[key] = row
+    units = {(key[0], key[-1]): row["unit"] for key, row in own.items()}
+    rows: list[dict[str, Any]] = []
+    for cell in published["cells"]:
+        known = dict(zip(published["columns"], cell, strict=True))
+        if known["table"] not in tables:
+            continue
+        beside: list[str | None] = [None]
+        if known["model"] is not None:
+            beside = [label for label, model in models.items() if model == known["model"]]
+        where = tuple(known[name] for name in ("survey", "group", "item", "measure"))
+        for label in beside:
+            found = own.get((known["table"], label, *where), {})
+            estimate = found.get("estimate")
+            rows.append(
+                {
+                    "table": known["table"], "published_model": known["model"], "label": label,
+                    **dict(zip(("survey", "group", "item", "measure"), where, strict=True)),
+                    "unit": units.get((known["table"], known["measure"])),
+                    "published": float(known["value"]),
+                    "estimate": estimate,
+                    "difference": None if estimate is None else estimate - known["value"],
+                    "low": found.get("low"), "high": found.get("high"), "n": found.get("n"),
+                }
+            )  # fmt: skip
+    order = {name: rank for rank, name in enumerate(TABLES)}
+    rank = {label: place for place, label in enumerate([None, *labels])}
+    # A stable sort: cells keep the paper's order.
+    rows.sort(key=lambda row: (order[row["table"]], rank[row["label"]]))
+    counts = {cell[5]: cell[6] for cell in published["cells"] if cell[0] == "t01"}
+    mine = _own_counts(tables)
+    same = all(mine.get(measure) == value for measure, value in counts.items())
+    return Comparison(
+        pa.Table.from_pylist(rows, schema=pa.schema(_FIELDS)),
+        same,
+        _note(same, mine, counts, models, published),
+    )
+
+
+def _note(
+    same: bool,
+    mine: Mapping[str, float],
+    counts: Mapping[str, float],
+    models: Mapping[str, str],
+    published: Mapping[str, Any],
+) -> str:
+    parts = []
+    if not same:
+        parts.append(
+            f"This study is not the paper's benchmark: it has {mine.get('total', 0):,.0f} temporal "
+            f"pairs, the paper {counts['total']:,.0f} (WVS and ISSP, licensed). The differences "
+            "compare other questions and countries and say nothing about whether the paper's "
+            "numbers can be reproduced."
+        )
+    else:
+        parts.append("The study has as many pairs in every shift class as the paper's benchmark.")
+    others = [label for label, model in models.items() if label.casefold() != model.casefold()]
+    if others:
+        beside = "; ".join(f"{label} beside {models[label]}" for label in others)
+        parts.append(f"Runs set beside a model of another name: {beside}.")
+    parts.append(
+        "Known not to add up in the paper: " + " ".join(published["known_inconsistencies"])
+    )
+    return " ".join(parts)
+
+
+def _signed(value: float | None, unit: str) -> str:
+    text = number(value, unit)
+    return text if value is None or text[0] in "−–" or not float(text) else f"+{text}"
+
+
+def comparison_lines(comparison: Comparison, name: str) -> tuple[list[str], list[list[str]]]:
+    """Return header and lines of one table's comparison, as texts."""
+    rows = [row for row in comparison.rows.to_pylist() if row["table"] == name]
+    dimensions = [
+        column
+        for column in ("published_model", "label", "survey", "group", "item")
+        if len({row[column] for row in rows}) > 1 or (column == "group" and rows)
+    ]
+    heads = {
+        "published_model": "paper's model", "label": "run", "survey": "survey",
+        "group": TABLES[name].group, "item": TABLES[name].item,
+    }  # fmt: skip
+    header = [*(heads[d] for d in dimensions), "measure", "paper", "study", "difference", "n"]
+    lines = []
+    for row in rows:
+        unit = row["unit"] or "%"
+        small = row["n"] is not None and 0 < row["n"] < SMALL_N and unit != "pairs"
+        lines.append(
+            [
+                *(words(row[d]) for d in dimensions),
+                words(row["measure"]),
+                number(row["published"], unit),
+                number(row["estimate"], unit),
+                _signed(row["difference"], unit),
+                "" if row["n"] is None else f"{row['n']}{'*' if small else ''}",
+            ]
+        )
+    return header, lines
+
+
+def format_comparison(comparison: Comparison, form: str) -> str:
+    """Return a comparison as text.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    form : {"md", "csv", "latex", "json"}
+    """
+    rows = comparison.rows
+    if form == "json":
+        data = {
+            "same_benchmark": comparison.same_benchmark, "note": comparison.note,
+            "rows": rows.to_pylist(),
+        }  # fmt: skip
+        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    if form == "csv":
+        sink = io.StringIO()
+        writer = csv.writer(sink, lineterminator="\n")
+        writer.writerow(rows.column_names)
+        writer.writerows(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+        return sink.getvalue()
+    parts = [comparison.note + "\n" if form == "md" else f"% {comparison.note}\n"]
+    for name in dict.fromkeys(rows["table"].to_pylist()):
+        header, lines = comparison_lines(comparison, name)
+        spec = TABLES[name]
+        layout = WideTable(
+            spec=spec,
+            header=header[:-4],
+            index=[line[:-4] for line in lines],
+            measures=header[-4:],
+            cells=[[(text, "", "") for text in line[-4:]] for line in lines],
+            caption="Difference: study minus paper." if form == "latex" else "",
+        )
+        parts.append(render(f"{name}. {spec.title}, beside the paper", layout, form, label=name))
+    return "\n".join(parts)

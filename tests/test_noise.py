@@ -1,0 +1,192 @@
+"""Sampling noise of a study: the floor under every shift, and which shifts rise above it.
+
+Tests of distributions use fixed seeds and fail a sound program less than once in a million.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numba
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import metrics as slow
+from reference import multinomial as reference
+
+import chronocore as cc
+from chronocore.identity import derived_seed
+from chronocore.inference import seed_base
+from chronocore.noise import _FLOOR_STREAM, respondents
+from chronocore.testing import distributions
+from chronocore_kernels import multinomial
+
+
+@settings(max_examples=25)
+@given(st.data(), st.integers(1, 60), st.integers(1, 60), st.integers(1, 9))
+def test_the_floor_equals_the_reference(data, n_old, n_new, repeats):
+    k = data.draw(st.integers(2, 4))
+    old, new = data.draw(distributions(k)), data.draw(distributions(k))
+    support = data.draw(st.sampled_from([None, [0.0, 1.0, 3.0, 4.0][:k]]))
+    found = cc.noise_floor([old], [new], support, n=[[n_old, n_new]], repeats=repeats, seed=3)
+    share = n_old / (n_old + n_new)
+    pooled = [share * a + (1 - share) * b for a, b in zip(old, new, strict=True)]
+    base = int(seed_base(3) ^ _FLOOR_STREAM)
+    drawn = reference.distances(base, 0, repeats, pooled, n_old, n_new, support)
+    assert found.expected[0] == pytest.approx(np.mean(drawn), abs=1e-12)
+    assert found.median[0] == pytest.approx(np.median(drawn), abs=1e-12)
+    observed = slow.wasserstein(old, new, support)
+    reached = sum(distance >= observed - 1e-12 for distance in drawn)
+    assert found.p_value[0] == (1 + reached) / (1 + repeats)
+    assert found.excess[0] == pytest.approx(observed - np.mean(drawn), abs=1e-12)
+
+
+@settings(max_examples=25)
+@given(st.data(), st.integers(1, 60), st.integers(0, 5), st.integers(1, 6))
+def test_redrawn_shares_equal_the_reference(data, size, number, repeats):
+    probs = data.draw(distributions(data.draw(st.integers(2, 5))))
+    k = len(probs)
+    values = np.array([0.5, 0.5, *probs])  # a row before it, with another number
+    shares, starts = multinomial.redrawn_shares(
+        values, np.array([0, 2]), np.array([2, k]), np.array([7, size]),
+        np.array([number + 1, number]), repeats, np.uint64(11),
+    )  # fmt: skip
+    for repeat in range(repeats):
+        expected = reference.multinomial(11, number * repeats + repeat, size, probs)
+        own = shares[starts[1] + repeat * k : starts[1] + (repeat + 1) * k]
+        np.testing.assert_array_equal(own, np.array(expected) / size)
+
+
+def test_effective_sizes_round_half_up():
+    assert respondents([0.5, 1.49, 2.5, 3.5, 1000.0]).tolist() == [1, 1, 3, 4, 1000]
+    for wrong in (0.4, np.nan, np.inf, -3.0):
+        with pytest.raises(cc.InvalidInputError, match="below one respondent"):
+            respondents([wrong])
+
+
+def test_p_values_of_no_change_are_uniform_and_of_change_are_small():
+    rng = np.random.default_rng(5)
+    truth = rng.dirichlet(np.full(4, 2.0), 2000)
+    n_old, n_new = rng.integers(500, 2000, (2, 2000))
+    old, new = (
+        np.stack([rng.multinomial(n, p) / n for n, p in zip(sizes, truth, strict=True)])
+        for sizes in (n_old, n_new)
+    )
+    floor = cc.noise_floor(old, new, n=np.stack([n_old, n_new], axis=1), repeats=999, seed=1)
+    assert scipy.stats.kstest(floor.p_value, "uniform").pvalue > 1e-6
+    assert (floor.p_value <= 0.05).mean() == pytest.approx(0.05, abs=0.024)  # 5 sd
+    assert abs(floor.excess.mean()) < 0.0015
+    moved = np.roll(new, 1, axis=1)
+    far = cc.wasserstein(old, moved) > 0.1
+    found = cc.noise_floor(old, moved, n=np.stack([n_old, n_new], axis=1), repeats=999, seed=1)
+    assert found.p_value[far].max() == 1 / 1000
+
+
+def test_false_discoveries_are_controlled():
+    rng = np.random.default_rng(8)
+    shares = []
+    for _ in range(400):
+        p = np.r_[rng.random(80), rng.random(20) * 1e-4]
+        found = cc.false_discovery(p) <= 0.05
+        shares.append(found[:80].sum() / max(found.sum(), 1))
+    assert np.mean(shares) < 0.05 * 0.8 + 5 * np.std(shares) / 20
+    p = np.array([0.04, 0.001, 0.03, 0.2])
+    # Largest first: p * m / rank, cumulative minimum.
+    assert cc.false_discovery(p).tolist() == pytest.approx([0.16 / 3, 0.004, 0.16 / 3, 0.2])
+    harmonic = 1 + 1 / 2 + 1 / 3 + 1 / 4
+    by = cc.false_discovery(p, "by")
+    assert by.tolist() == pytest.approx(np.minimum(cc.false_discovery(p) * harmonic, 1).tolist())
+    assert cc.false_discovery([]).tolist() == []
+    for wrong in ([1.2], [np.nan], [[0.1]]):
+        with pytest.raises(cc.InvalidInputError):
+            cc.false_discovery(wrong)
+
+
+def test_the_noise_of_a_study(study):
+    result = cc.noise(study, repeats=50, floor_repeats=200, seed=2)
+    opened = cc.Study.open(study)
+    table = pl.from_arrow(opened.noise("500"))
+    pairs = pl.from_arrow(opened.pairs())
+    assert table["pair_id"].to_list() == pairs["pair_id"].to_list()
+    again = cc.sampling_noise(
+        pairs["gold_old"], opened_supports(opened), n=500, repeats=50,
+        seed=derived_seed(2, "noise", "500"),
+    )  # fmt: skip
+    np.testing.assert_array_equal(table["noise_p95"], again.p95)
+    assert result.median == again.pooled_median
+    assert result.median_p95 == np.median(again.p95)
+    above = table["d_h"].to_numpy() > again.p95 + 1e-12
+    assert table["above_p95"].to_list() == above.tolist()
+    by_shift = {row.shift: row for row in result.shifts}
+    for shift in ("stable", "moderate", "strong", "very_strong"):
+        inside = (pairs["shift"] == shift).to_numpy()
+        assert by_shift[shift].pairs == inside.sum()
+        assert by_shift[shift].above_p95 == above[inside].sum()
+        assert by_shift[shift].detected == table["detected"].to_numpy()[inside].sum()
+    assert by_shift["all"].pairs == 129
+    assert (
+        by_shift["all_shifted"].detected == by_shift["all"].detected - by_shift["stable"].detected
+    )
+    q = cc.false_discovery(table["p_value"].to_numpy())
+    np.testing.assert_array_equal(table["q_value"], q)
+    assert table["detected"].to_list() == (q <= 0.05 + 1e-12).tolist()
+
+
+def opened_supports(opened):
+    positions = {
+        (i["survey"], i["variable"]): [o["position"] for o in i["options"]]
+        for i in opened.items().to_pylist()
+    }
+    return [positions[p["survey"], p["variable"]] for p in opened.pairs().to_pylist()]
+
+
+def test_each_design_is_a_file_of_one_dataset(study):
+    cc.noise(study, repeats=20, floor_repeats=50)
+    cc.noise(study, n="effective", repeats=20, floor_repeats=50)
+    opened = cc.Study.open(study)
+    assert opened.noise_designs() == ["500", "effective"]
+    both = pl.from_arrow(pq.read_table(study / "noise"))
+    assert both.group_by("design").len().sort("design")["len"].to_list() == [129, 129]
+    own = pl.from_arrow(opened.noise("effective"))
+    pairs = pl.from_arrow(opened.pairs())
+    assert own["n_old"].to_list() == respondents(pairs["n_eff_old"]).tolist()
+    assert own["n_new"].to_list() == respondents(pairs["n_eff_new"]).tolist()
+    # The floor rests on the effective sizes whatever the design.
+    fixed = pl.from_arrow(opened.noise("500"))
+    assert set(fixed["n_old"]) == {500}
+    assert fixed["p_value"].to_list() == own["p_value"].to_list()
+
+
+def test_noise_does_not_depend_on_threads(study):
+    threads = numba.get_num_threads()
+    results = []
+    try:
+        for count in (1, threads):
+            numba.set_num_threads(count)
+            cc.noise(study, repeats=20, floor_repeats=50, seed=9)
+            results.append(cc.Study.open(study).noise("500"))
+    finally:
+        numba.set_num_threads(threads)
+    assert results[0].equals(results[1])
+
+
+def test_settings_of_noise_are_checked(study):
+    for wrong in (
+        {"n": 0}, {"n": "all"}, {"n": True}, {"repeats": 0}, {"floor_repeats": 0},
+        {"false_discovery_rate": 0.0}, {"method": "holm"},
+    ):  # fmt: skip
+        with pytest.raises(cc.ConfigurationError):
+            cc.noise(study, **wrong)
+
+
+def test_noise_on_the_command_line(study, run_cli):
+    done = run_cli("noise", study, "--n", "effective", "--repeats", 20, "--json")
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["design"] == "effective"
+    assert [row["pairs"] for row in data["shifts"]] == [52, 60, 14, 3, 77, 129]
+    assert run_cli("noise", study, "--n", "none").returncode == 2
