@@ -19,6 +19,7 @@ from chronocore_cli.commands.quickstart import quickstart
 from chronocore_cli.commands.report import report
 from chronocore_cli.commands.score import score
 from chronocore_cli.commands.tables import tables
+from chronocore_cli.commands.validity import validity
 from chronocore_cli.shared import say
 
 __all__ = ["cli", "main"]
@@ -65,6 +66,7 @@ for command in (
     score,
     tables,
     report,
+    validity,
     bench,
     doctor,
     warmup,

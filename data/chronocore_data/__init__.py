@@ -12,7 +12,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-__all__ = ["open_sample", "prompt_templates", "recorded_predictions", "regions"]
+__all__ = [
+    "open_sample",
+    "prompt_templates",
+    "recorded_predictions",
+    "regions",
+    "validity_protocol",
+]
 
 
 def _text(name: str) -> str:
@@ -40,3 +46,8 @@ def regions() -> list[dict[str, str]]:
 def recorded_predictions() -> Path:
     """Return the path of the recorded predictions of SmolLM2-135M-Instruct."""
     return Path(str(files("chronocore_data").joinpath("recorded", "smollm2-135m-instruct.parquet")))
+
+
+def validity_protocol() -> str:
+    """Return the text of the protocol of measurement validity (TOML)."""
+    return _text("validity.toml")

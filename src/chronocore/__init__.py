@@ -31,7 +31,14 @@ from chronocore.metrics import (
     weighted_distributions_many,
 )
 from chronocore.noise import SamplingNoise, sampling_noise
-from chronocore.parsing import ParsedChoice, ParsedDistribution, parse_choice, parse_distribution
+from chronocore.parsing import (
+    ParsedChoice,
+    ParsedDistribution,
+    ParsedScore,
+    parse_choice,
+    parse_distribution,
+    parse_score,
+)
 from chronocore.predict import PredictResult, export_run, predict
 from chronocore.quickstart import QuickstartResult, quickstart
 from chronocore.report import Finding, findings, report
@@ -53,6 +60,7 @@ __all__ = [
     "MissingDependencyError",
     "ParsedChoice",
     "ParsedDistribution",
+    "ParsedScore",
     "PredictResult",
     "QuickstartResult",
     "SamplingNoise",
@@ -75,6 +83,7 @@ __all__ = [
     "load_config",
     "parse_choice",
     "parse_distribution",
+    "parse_score",
     "predict",
     "preset_config",
     "quickstart",

@@ -13,10 +13,11 @@ from chronocore_cli.shared import STUDY, emit, json_option, plain
 if TYPE_CHECKING:
     from chronocore.predict import PredictResult
 
-__all__ = ["predict"]
+__all__ = ["engine_arguments", "predict"]
 
 
-def _engine_arguments(pairs: tuple[str, ...]) -> dict[str, object]:
+def engine_arguments(pairs: tuple[str, ...]) -> dict[str, object]:
+    """Return what ``--engine-arg KEY=VALUE`` says; a value that is JSON is read as such."""
     arguments: dict[str, object] = {}
     for pair in pairs:
         key, separator, text = pair.partition("=")
@@ -112,7 +113,7 @@ def predict(
     import chronocore as cc
     from chronocore_cli.progress import predict_progress
 
-    arguments = _engine_arguments(engine_args)
+    arguments = engine_arguments(engine_args)
     with predict_progress() as show:
         result = cc.predict(
             study,
