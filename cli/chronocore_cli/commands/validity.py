@@ -1,4 +1,4 @@
-"""``chronocore validity``: can the measurement be trusted?"""
+"""``chronocore validity``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from chronocore_cli.commands.predict import engine_arguments
 from chronocore_cli.shared import STUDY, emit, json_option, plain
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     from chronocore.validity.answers import RunResult
     from chronocore.validity.tables import ValidityTable
 
@@ -310,30 +313,64 @@ def tables(folder: Path, names: tuple[str, ...], form: str, as_json: bool) -> No
 
 
 def _print(table: ValidityTable) -> None:
-    """Print a table to stdout; cells wrap where the terminal is narrow."""
-    import pyarrow as pa
+    """Print a table to stdout; one that is wider than the terminal is split by columns."""
     from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    console.print(Text(f"{table.name}. {table.title}", style="bold"))
+    names = list(table.heads)
+    # The columns that say what a line is about are repeated in every part.
+    kept = [name for name in names[:3] if name in _INDEX]
+    part = list(kept)
+    for name in names[len(kept) :]:
+        if len(part) > len(kept) and _width(console, table, [*part, name]) > console.width:
+            console.print(_grid(table, part))
+            part = list(kept)
+        part.append(name)
+    console.print(_grid(table, part))
+    console.print(Text(table.note, style="dim"))
+    console.print()
+
+
+_INDEX = ("label", "item", "kind", "attribute", "group", "wording", "country_name")
+
+
+def _width(console: Console, table: ValidityTable, names: list[str]) -> int:
+    """Return how wide a table of these columns would be."""
+    unbound = console.options.update(max_width=10_000)
+    return _grid(table, names).__rich_measure__(console, unbound).maximum
+
+
+def _grid(table: ValidityTable, names: list[str]) -> Table:
+    """Return a table of some columns; only lists wrap."""
+    import pyarrow as pa
     from rich.table import Table
     from rich.text import Text
 
     from chronocore.validity.tables import cell
 
-    console = Console(highlight=False)
-    console.print(Text(f"{table.name}. {table.title}", style="bold"))
     grid = Table(show_edge=False, pad_edge=False)
-    for field, head in zip(table.table.schema, table.heads.values(), strict=True):
+    fields = [table.table.schema.field(name) for name in names]
+    for field in fields:
         right = pa.types.is_floating(field.type) or pa.types.is_integer(field.type)
-        grid.add_column(head, justify="right" if right else "left", no_wrap=right)
+        wraps = pa.types.is_list(field.type)
+        grid.add_column(
+            table.heads[field.name],
+            justify="right" if right else "left",
+            no_wrap=not wraps,
+            max_width=32 if wraps else None,
+        )
     for row in table.table.to_pylist():
-        grid.add_row(*(Text(cell(name, value)) for name, value in row.items()))
-    console.print(grid)
-    console.print(Text(table.note, style="dim"))
-    console.print()
+        grid.add_row(*(Text(cell(name, row[name])) for name in names))
+    return grid
 
 
 @validity.command()
 @click.argument("folder", type=STUDY)
-@click.option("--output", type=STUDY, metavar="FILE", help="By default FOLDER/validity/report.html.")
+@click.option(
+    "--output", type=STUDY, metavar="FILE", help="By default FOLDER/validity/report.html."
+)
 @json_option
 def report(folder: Path, output: Path | None, as_json: bool) -> None:
     """Write the figures and one HTML page that opens offline.

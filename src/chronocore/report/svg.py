@@ -33,6 +33,12 @@ COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "tied": ("#c3c8cf", "#555c66"),
         "on-strong": ("#fdfdfd", "#0c1117"),
         "on-pale": ("#1c2431", "#0d1218"),
+        # Cells of a heat map, from few to many.
+        "h1": ("#eef4fb", "#1b2a3d"),
+        "h2": ("#cfe1f4", "#24456b"),
+        "h3": ("#9cc3e8", "#2f659f"),
+        "h4": ("#3877b8", "#5b97d6"),
+        "h5": ("#174a86", "#a9cdf2"),
     }
 )
 
