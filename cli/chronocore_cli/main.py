@@ -21,6 +21,7 @@ from chronocore_cli.commands.report import report
 from chronocore_cli.commands.score import score
 from chronocore_cli.commands.sweep import sweep
 from chronocore_cli.commands.tables import tables
+from chronocore_cli.commands.validity import validity
 from chronocore_cli.shared import say
 
 __all__ = ["cli", "main"]
@@ -69,6 +70,7 @@ for command in (
     report,
     sweep,
     noise,
+    validity,
     bench,
     doctor,
     warmup,

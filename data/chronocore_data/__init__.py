@@ -23,6 +23,7 @@ __all__ = [
     "published_tables",
     "recorded_predictions",
     "regions",
+    "validity_protocol",
 ]
 
 
@@ -104,3 +105,8 @@ def published_tables() -> dict[str, Any]:
 def recorded_predictions() -> Path:
     """Return the path of the recorded predictions of SmolLM2-135M-Instruct."""
     return Path(str(files("chronocore_data").joinpath("recorded", "smollm2-135m-instruct.parquet")))
+
+
+def validity_protocol() -> str:
+    """Return the text of the protocol of measurement validity (TOML)."""
+    return _text("validity.toml")

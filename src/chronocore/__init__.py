@@ -42,7 +42,14 @@ from chronocore.noise import (
     noise_floor,
     sampling_noise,
 )
-from chronocore.parsing import ParsedChoice, ParsedDistribution, parse_choice, parse_distribution
+from chronocore.parsing import (
+    ParsedChoice,
+    ParsedDistribution,
+    ParsedScore,
+    parse_choice,
+    parse_distribution,
+    parse_score,
+)
 from chronocore.plan import Plan, plan
 from chronocore.predict import PredictResult, export_run, predict
 from chronocore.quickstart import QuickstartResult, quickstart
@@ -84,6 +91,7 @@ __all__ = [
     "PairedDifferences",
     "ParsedChoice",
     "ParsedDistribution",
+    "ParsedScore",
     "Plan",
     "PredictResult",
     "QuickstartResult",
@@ -119,6 +127,7 @@ __all__ = [
     "paired_differences",
     "parse_choice",
     "parse_distribution",
+    "parse_score",
     "plan",
     "predict",
     "preset_config",

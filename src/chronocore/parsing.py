@@ -1,4 +1,4 @@
-"""Model answers -> distributions over the options, and single choices.
+"""Model answers -> distributions over the options, single choices and scores.
 
 What a language model writes is rarely only what it was asked for. This module reads an answer in
 the order of the definitions (section 4, *Parsing*), which spell out "Output parsing and
@@ -42,10 +42,12 @@ __all__ = [
     "OptionTable",
     "ParsedChoice",
     "ParsedDistribution",
+    "ParsedScore",
     "normalise_distribution",
     "option_table",
     "parse_choice",
     "parse_distribution",
+    "parse_score",
 ]
 
 #: Sums farther than this from 1 (and 100 times this from 100) are flagged ``sum_off``.
@@ -1881,3 +1883,413 @@ def _mention(text: str, position: int, table: OptionTable) -> tuple[int | None, 
             return table.find(label), end
     code = _STARTS_WITH_CODE.match(text, position)
     return (table.find(code["code"]), code.end()) if code else None
+
+
+# --- Scores -------------------------------------------------------------------------------------
+
+_SEPARATORS = re.compile(r"(?:[\s,;:.()\[\]{}\"'*•‣–—-]|/|&|\b(?:and|then|or)\b)*")
+_NUMBERED = re.compile(r"(?P<code>[+-]?[0-9]{1,18})(?![0-9%]|\.[0-9])")
+_LIST_LINE = re.compile(r"\s*(?:[-*+•‣]|\(?[0-9]{1,3}[.):])\s+\S")
+_ORDINAL_LINE = re.compile(r"\s*\(?(?P<place>[0-9]{1,3})[.):]\s+(?P<rest>\S.*)")
+_RATING = re.compile(
+    rf"(?P<denied>{_NOT})?\b(?:rat(?:e|ed|ing)|scor(?:e|ed|ing)|give|gave|say|put|place)\b"
+    r"[^.!?\d\n]{0,60}?(?=(?<![\w.,-])[+-]?[0-9])"
+)
+_LISTING = re.compile(
+    r"\b(?:(?:choose|pick|select)\b"
+    r"|(?:goals?|qualit(?:y|ies)|choices?|options?|numbers?|answers?|selections?|most important"
+    r"|next|first|second)\b[^.!?\d\n:]{0,40}?(?:\bare\b|\bis\b|\bwould be\b|:))[\s:]*"
+)
+_DECLINED_NUMBER = re.compile(r"\s*(?:-|\bto\b|\bthrough\b)\s*[+-]?[0-9]")
+
+
+_Names: TypeAlias = "list[tuple[str, int]]"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedScore:
+    """One model answer read as a number.
+
+    Attributes
+    ----------
+    status : str
+        ``ok``, ``recovered``, ``refused``, ``truncated`` or ``invalid``.
+    reason : str or None
+        Why there is no score; None with ``ok`` and ``recovered``.
+    score : float or None
+        The base plus the values of the chosen options.
+    chosen : tuple of int
+        Codes of the chosen options, in the order of the answer.
+    thinking : str or None
+        The text inside thinking tags, never read as an answer.
+    """
+
+    status: str
+    reason: str | None
+    score: float | None
+    chosen: tuple[int, ...]
+    thinking: str | None
+
+
+def parse_score(
+    text: str | None,
+    options: Sequence[Mapping[str, object]],
+    finish_reason: str | None = None,
+    *,
+    choose: tuple[int, int] = (1, 1),
+    base: float = 0.0,
+    refusal: bool = False,
+) -> ParsedScore:
+    """Read the score that a model gives by choosing one option or several.
+
+    A scale from 1 to 10 is ten options; a binary question has two. An index is the base plus the
+    values of several chosen options, such as the two goals of the post-materialist index or the
+    child qualities of the autonomy index.
+
+    Parameters
+    ----------
+    text : str or None
+        What the model wrote; None is the same as nothing.
+    options : sequence of mapping
+        ``code`` (int) and ``label`` (str) of each option; ``value`` (float) is what choosing it
+        adds to the score, by default its code; ``aliases`` are other names of it.
+    finish_reason : str, optional
+        As for :func:`parse_distribution`; after ``length`` only a closed JSON object counts.
+    choose : tuple of int
+        Fewest and most options of an answer.
+    base : float
+        Score of an answer whose options add nothing.
+    refusal : bool, optional
+        Whether the endpoint itself flagged the answer as a refusal.
+
+    Returns
+    -------
+    ParsedScore
+        A number off the scale is ``unknown_option``, two scores in one answer (or one option
+        twice) ``duplicate_option``, an interval ``range``, too few or too many options
+        ``length_mismatch`` and no score at all ``missing_option``; all are ``invalid``. A refusal
+        is ``refused``, never ``invalid``.
+
+    Raises
+    ------
+    ValueError
+        If `options` or `choose` is malformed.
+
+    Notes
+    -----
+    Definitions, sections 4 and 11. Refusals and answers that cannot be read are told apart
+    because they are counted apart, and neither ever counts as a stable answer.
+
+    Examples
+    --------
+    >>> scale = [{"code": code, "label": str(code)} for code in range(1, 11)]
+    >>> parse_score("I would give it a 7 out of 10.", scale, "stop").score
+    7.0
+    >>> parse_score("11", scale, "stop").reason
+    'unknown_option'
+    >>> goals = [
+    ...     {"code": 1, "label": "Order", "value": -0.5},
+    ...     {"code": 2, "label": "More say", "value": 0.5},
+    ...     {"code": 3, "label": "Prices", "value": -0.5},
+    ...     {"code": 4, "label": "Free speech", "value": 0.5},
+    ... ]
+    >>> parse_score("1, 3", goals, "stop", choose=(2, 2), base=2).score
+    1.0
+    >>> parse_score("I cannot share opinions.", scale, "stop").status
+    'refused'
+    """
+    table = _option_table(options)
+    fewest, most = choose
+    if not 1 <= fewest <= most <= len(table):
+        raise ValueError(f"choose must be two counts within 1 and {len(table)}, not {choose}")
+    values = _option_values(options)
+    thinking, answer = _split_thinking(text or "")
+
+    def without_score(status: str, reason: str | None) -> ParsedScore:
+        return ParsedScore(status, reason, None, (), thinking)
+
+    flagged = _endpoint_refusal(finish_reason, refusal)
+    if flagged is not None:
+        return without_score("refused", flagged)
+    answer = _nfkc(answer)
+    cut = finish_reason == "length"
+    if most == 1:
+        found = _find_score(answer, table, _alias_table(options), finish_reason)
+        codes: tuple[int, ...] | None
+        codes = None if found is None or found.code is None else (found.code,)
+    else:
+        found, codes = _find_choices(answer, table, _alias_table(options), choose, cut=cut)
+    if found is not None and codes is not None:
+        score = float(base) + math.fsum(values[code] for code in codes)
+        return ParsedScore("ok" if found.strict else "recovered", None, score, codes, thinking)
+    if _declines(answer, table):
+        return without_score("refused", "refusal")
+    if found is not None:
+        return without_score("invalid", found.reason)
+    return without_score(*_nothing_found(answer, finish_reason))
+
+
+def _option_values(options: Sequence[Mapping[str, object]]) -> dict[int, float]:
+    """Return what choosing each code adds to the score."""
+    values: dict[int, float] = {}
+    for position, option in enumerate(options):
+        code = operator.index(option["code"])  # type: ignore[arg-type]
+        value = option.get("value")
+        number = code if value is None else value
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise ValueError(f"option {position}: value {number!r} is not a number")
+        if not math.isfinite(number):
+            raise ValueError(f"option {position}: value {number!r} is not finite")
+        values[code] = float(number)
+    return values
+
+
+def _find_score(
+    answer: str, table: OptionTable, names: _Names, finish_reason: str | None
+) -> _Choice | None:
+    """Return the one option of an answer, in the forms of a choice and those of a rating."""
+    plain = _without_scale(answer, table)
+    found = _find_choice(plain, table, finish_reason)
+    if (found is not None and found.code is not None) or finish_reason == "length":
+        return found
+    whole = _bare(_fold(plain[:_MAX_LINE]))
+    aliased = {index for name, index in names if name == whole}
+    if len(aliased) == 1:
+        return _Choice(table.codes[aliased.pop()], None, False)
+    rated = _rated(plain, table)
+    return found if rated is None else rated
+
+
+def _without_scale(answer: str, table: OptionTable) -> str:
+    """Return an answer without what only repeats the scale, such as "out of 10"."""
+    low, high = min(table.codes), max(table.codes)
+    if len(table) < 4 or high - low != len(table) - 1:
+        return answer
+    between = rf"{low}\s*(?:-|\u2013|\u2014|to|through)\s*{high}"
+    answer = re.sub(
+        rf"(?<=\d)\s*(?:/|\bout of\b)\s*{high}(?![\d%]|[.,]\d)", "", answer, flags=re.IGNORECASE
+    )
+    return re.sub(
+        rf"\b(?:(?:on|using)\s+)?(?:an?|the|this)?\s*scale\s+(?:of|from|ranging from)\s+{between}\b"
+        rf"|\bfrom\s+{between}\b|\(\s*{between}\s*\)|\b{between}\s+scale\b",
+        " ",
+        answer,
+        flags=re.IGNORECASE,
+    )
+
+
+def _rated(answer: str, table: OptionTable) -> _Choice | None:
+    """Return the option that a first line or a sentence with a rating gives, if they agree."""
+    named: set[int] = set()
+    unknown = interval = False
+    lines = [line for line in _unfenced(answer).splitlines() if line.strip()]
+    if len(lines) > 1:
+        first = _whole_choice(lines[0], table)
+        if first is not None:
+            named |= {first.code} if first.code is not None else set()
+            unknown |= first.reason == "unknown_option"
+            interval |= first.reason == "range"
+    folded = _fold(answer[: 2 * _MAX_LINE]).translate(_EMPHASIS).translate(_DASHES)
+    leading = re.match(
+        r"\W{0,8}(?P<code>[+-]?[0-9]{1,18})(?:\s*[.:;,)]\s+|\s+-\s+|\s+(?=because|since|as\b|\())"
+        r"(?P<rest>.*)",
+        folded,
+    )
+    if leading and not _STANDALONE_CODE.search(leading["rest"]):
+        index = table.find(leading["code"])
+        labels = {
+            table.find(label)
+            for label in table.longest_first
+            if len(label) > 3 and leading["rest"].startswith(label)
+        }
+        unknown |= index is None or bool(labels - {index})
+        named |= {table.codes[index]} if index is not None else set()
+    for rating in _RATING.finditer(folded):
+        if rating["denied"]:
+            continue
+        mention = _mention(folded, rating.end(), table)
+        if mention is None:
+            continue
+        if _DECLINED_NUMBER.match(folded, mention[1]):
+            interval = True
+        unknown |= mention[0] is None
+        named |= {table.codes[mention[0]]} if mention[0] is not None else set()
+    if interval:
+        return _Choice(None, "range", False)
+    if len(named) > 1:
+        return _Choice(None, "duplicate_option", False)
+    if unknown:
+        return _Choice(None, "unknown_option", False)
+    return _Choice(named.pop(), None, False) if named else None
+
+
+def _alias_table(options: Sequence[Mapping[str, object]]) -> _Names:
+    """Return every name of an option as it is compared, the longest first, with its position."""
+    names: list[tuple[str, int]] = []
+    for index, option in enumerate(options):
+        aliases = option.get("aliases", ())
+        if isinstance(aliases, str) or not isinstance(aliases, Iterable):
+            raise ValueError(f"option {index}: aliases must be a list of names")
+        for name in (option["label"], *aliases):
+            folded = _bare(_fold(str(name)))
+            if folded and not _ONLY_CODE.fullmatch(folded):
+                names.append((folded, index))
+    return sorted(names, key=lambda pair: -len(pair[0]))
+
+
+class _Listed(NamedTuple):
+    """Options named one after the other, and where the naming stops."""
+
+    indices: list[int]
+    unknown: bool
+    end: int
+
+
+def _listed(folded: str, position: int, table: OptionTable, names: _Names) -> _Listed:
+    """Read codes and names from a position of a folded text as far as they go."""
+    indices: list[int] = []
+    unknown = False
+    while True:
+        separators = _SEPARATORS.match(folded, position)
+        start = separators.end() if separators else position
+        code = _NUMBERED.match(folded, start)
+        after = start
+        if code is not None:
+            blank = re.compile(r"[\s.:)\-]*").match(folded, code.end())
+            after = blank.end() if blank else code.end()
+        named = next(
+            (
+                (index, after + len(name))
+                for name, index in names
+                if folded.startswith(name, after) and not folded[after + len(name) :][:1].isalnum()
+            ),
+            None,
+        )
+        if code is None and named is None:
+            return _Listed(indices, unknown, position)
+        if code is None:
+            assert named is not None
+            indices.append(named[0])
+            position = named[1]
+            continue
+        index = table.find(code["code"])
+        if named is not None:
+            # "2. label" names an option by its code, or counts the options of the answer.
+            place = len(indices) + 1
+            if index != named[0] and code["code"] != str(place):
+                unknown = True
+            indices.append(named[0])
+            position = named[1]
+            continue
+        unknown |= index is None
+        if index is not None:
+            indices.append(index)
+        position = code.end()
+
+
+def _find_choices(
+    answer: str,
+    table: OptionTable,
+    names: _Names,
+    choose: tuple[int, int],
+    *,
+    cut: bool,
+) -> tuple[_Choice | None, tuple[int, ...] | None]:
+    """Return the options of an answer in the first form that names enough of them."""
+    found = _json_choices(answer, table, names, cut=cut)
+    if found is None and not cut:
+        found = _told_choices(answer, table, names, choose)
+    if found is None:
+        return None, None
+    indices, unknown, strict = found
+    if unknown:
+        return _Choice(None, "unknown_option", strict), None
+    if len(set(indices)) < len(indices):
+        return _Choice(None, "duplicate_option", strict), None
+    if not choose[0] <= len(indices) <= choose[1]:
+        return _Choice(None, "length_mismatch", strict), None
+    codes = tuple(table.codes[index] for index in indices)
+    return _Choice(codes[0], None, strict), codes
+
+
+def _json_choices(
+    answer: str, table: OptionTable, names: _Names, *, cut: bool
+) -> tuple[list[int], bool, bool] | None:
+    """Return (positions, whether one is unknown, whether it is strict JSON) of the last list."""
+    for reader in (_StrictReader(answer), _NearReader(answer)):
+        scan = _scan(reader)
+        limit = scan.limit(len(reader.text)) if cut else len(reader.text)
+        for container in reversed(scan.closed):
+            values = list(container.values)
+            while len(values) == 1 and not isinstance(values[0], str):
+                values = list(values[0].values)
+            texts = [value for value in values if isinstance(value, str)]
+            if container.start >= limit or not texts or len(texts) < len(values):
+                continue
+            indices: list[int] = []
+            unknown = False
+            for text in texts:
+                folded = _fold(text).translate(_EMPHASIS).translate(_DASHES)
+                listed = _listed(folded, 0, table, names)
+                rest = _SEPARATORS.match(folded, listed.end)
+                complete = rest is not None and rest.end() == len(folded)
+                if listed.unknown or not listed.indices or not complete:
+                    unknown = True
+                indices += listed.indices
+            if indices:
+                return indices, unknown, isinstance(reader, _StrictReader)
+    return None
+
+
+def _told_choices(
+    answer: str, table: OptionTable, names: _Names, choose: tuple[int, int]
+) -> tuple[list[int], bool, bool] | None:
+    """Return the options that a whole text, its first line, its list or a sentence names."""
+    text = _unfenced(answer)[: 2 * _MAX_LINE]
+    folds = [
+        _fold(line).translate(_EMPHASIS).translate(_DASHES)
+        for line in text.splitlines()
+        if line.strip()
+    ]
+    ordinals = [_ORDINAL_LINE.fullmatch(line) for line in folds]
+    if len(folds) > 1 and all(
+        match is not None and match["place"] == str(place)
+        for place, match in enumerate(ordinals, start=1)
+    ):
+        # A numbered list: the numbers count its lines, unless a line holds nothing else.
+        folds = [match["rest"] for match in ordinals if match is not None]
+
+    def whole(folded: str) -> tuple[list[int], bool, bool] | None:
+        listed = _listed(folded, 0, table, names)
+        rest = _SEPARATORS.match(folded, listed.end)
+        if (listed.indices or listed.unknown) and rest and rest.end() == len(folded):
+            return listed.indices, listed.unknown, False
+        return None
+
+    if folds and (found := whole(" , ".join(folds))) is not None:
+        return found
+    if len(folds) > 1 and (found := whole(folds[0])) is not None and len(found[0]) >= choose[0]:
+        return found
+    starts = [line for line in text.splitlines() if _LIST_LINE.match(line)]
+    if len(starts) >= max(2, choose[0]):
+        indices: list[int] = []
+        for line in starts:
+            folded = _fold(line).translate(_EMPHASIS).translate(_DASHES)
+            match = _ORDINAL_LINE.fullmatch(folded)
+            listed = _listed(match["rest"] if match else folded, 0, table, names)
+            if len(listed.indices) != 1:
+                break
+            indices += listed.indices
+        else:
+            return indices, False, False
+    sentences = " ".join(folds)
+    told: list[int] = []
+    unknown, reached = False, 0
+    for phrase in _LISTING.finditer(sentences):
+        if phrase.end() < reached:
+            continue
+        listed = _listed(sentences, phrase.end(), table, names)
+        told += listed.indices
+        unknown |= listed.unknown
+        reached = listed.end
+    return (told, unknown, False) if len(told) >= choose[0] else None

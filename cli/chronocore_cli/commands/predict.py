@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from chronocore.predict import PredictResult
     from chronocore.runs import RunStatus
 
-__all__ = ["predict"]
+__all__ = ["engine_arguments", "predict"]
 
 _ALL = "*"
 
@@ -31,7 +31,8 @@ _NAMED_ARGUMENTS = (
 )
 
 
-def _engine_arguments(pairs: tuple[str, ...]) -> dict[str, object]:
+def engine_arguments(pairs: tuple[str, ...]) -> dict[str, object]:
+    """Return what ``--engine-arg KEY=VALUE`` says; a value that is JSON is read as such."""
     arguments: dict[str, object] = {}
     for pair in pairs:
         key, separator, text = pair.partition("=")
@@ -307,7 +308,7 @@ def predict(
     settings |= {k: v for k, v in (("timeout", timeout), ("retries", retries)) if v is not None}
     named = {name: settings.pop(name) for name in _NAMED_ARGUMENTS}
     given = {name: value for name, value in named.items() if value is not None}
-    settings["engine_args"] = given | _engine_arguments(engine_args)
+    settings["engine_args"] = given | engine_arguments(engine_args)
     if dry_run:
         _report_plan(
             cc.plan(study, model, price_in=price_in, price_out=price_out, **settings), as_json

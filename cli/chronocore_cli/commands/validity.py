@@ -1,0 +1,385 @@
+"""``chronocore validity``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from chronocore_cli.commands.predict import engine_arguments
+from chronocore_cli.shared import STUDY, emit, json_option, plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from chronocore.validity.answers import RunResult
+    from chronocore.validity.tables import ValidityTable
+
+__all__ = ["validity"]
+
+
+class _Ordered(click.Group):
+    """Lists the commands in the order of the work."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order they were added."""
+        return list(self.commands)
+
+
+@click.group(cls=_Ordered, short_help="Seed, prompt and culture components; cultural map.")
+def validity() -> None:
+    """Measure how much of a model's answers is noise, and place it on the cultural map.
+
+    A folder holds one protocol and any number of models; a study is such a folder.
+
+    \b
+    Example:
+      chronocore validity prompts my-panel
+      chronocore validity run my-panel --model vllm:Qwen/Qwen2.5-3B-Instruct
+      chronocore validity score my-panel
+      chronocore validity map my-panel --countries ivs-means.csv
+      chronocore validity tables my-panel
+      chronocore validity report my-panel
+    """
+
+
+@validity.command()
+@click.argument("folder", type=STUDY)
+@click.option(
+    "--protocol", type=STUDY, metavar="FILE",
+    help="A protocol of your own (TOML); by default the published one.",
+)  # fmt: skip
+@json_option
+def prompts(folder: Path, protocol: Path | None, as_json: bool) -> None:
+    """Write the design: every variant of every item, and the seeds.
+
+    \b
+    Example:
+      chronocore validity prompts my-panel --protocol mine.toml
+    """
+    from chronocore import validity as v
+
+    result = v.prompts(folder, protocol)
+    lines = [
+        f"{result.items} items, {result.variants} variants, {result.seeds} seeds: "
+        f"{result.queries} queries a model "
+        f"({', '.join(f'{n} {stage}' for stage, n in result.by_stage.items())})",
+        f"{result.path}",
+        f"next: chronocore validity run {folder} --model SPEC",
+    ]
+    data = {
+        "path": str(result.path),
+        "items": result.items,
+        "variants": result.variants,
+        "seeds": result.seeds,
+        "queries": result.queries,
+        "by_stage": result.by_stage,
+    }
+    emit(as_json, data, lines)
+
+
+@validity.command()
+@click.argument("folder", type=STUDY)
+@click.option(
+    "--model", required=True, metavar="SPEC",
+    help="vllm:MODEL, file:PARQUET-OR-CSV or reference:uniform|midpoint.",
+)  # fmt: skip
+@click.option("--name", metavar="LABEL", help="Name of the model in tables.")
+@click.option("--access", help="Group of the model: how it is reached, such as API or open.")
+@click.option("--origin", help="Group of the model: who made it.")
+@click.option("--region", help="Group of the model: where it is meant to be used.")
+@click.option(
+    "--temperature-variants", type=click.FloatRange(min=0),
+    help="Of a local model, instead of the protocol's.",
+)  # fmt: skip
+@click.option(
+    "--temperature-seeds", type=click.FloatRange(min=0),
+    help="Of a local model, instead of the protocol's.",
+)  # fmt: skip
+@click.option("--top-p", default=1.0, show_default=True, type=click.FloatRange(0, 1, min_open=True))
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--revision", metavar="REV", help="Revision of a model on a hub.")
+@click.option(
+    "--seed-lower-bound", is_flag=True,
+    help="The seeds of a file tell less than all of the sampling noise.",
+)  # fmt: skip
+@click.option(
+    "--engine-arg", "engine_args", multiple=True, metavar="KEY=VALUE",
+    help="Passed through to vLLM; may be given several times.",
+)  # fmt: skip
+@json_option
+def run(
+    folder: Path,
+    model: str,
+    name: str | None,
+    access: str | None,
+    origin: str | None,
+    region: str | None,
+    temperature_variants: float | None,
+    temperature_seeds: float | None,
+    top_p: float,
+    seed: int,
+    revision: str | None,
+    seed_lower_bound: bool,
+    engine_args: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Let a model answer the design, or take answers from a file.
+
+    Answers are written as they come; the same command goes on where it stopped.
+
+    \b
+    Examples:
+      chronocore validity run my-panel --model vllm:google/gemma-2-2b-it --access open
+      chronocore validity run my-panel --model file:answers.csv
+    """
+    from chronocore import validity as v
+    from chronocore_cli.progress import predict_progress
+
+    arguments = engine_arguments(engine_args)
+    with predict_progress() as show:
+        results = v.run(
+            folder,
+            model,
+            name=name,
+            group={"access": access, "origin": origin, "region": region},
+            temperature_variants=temperature_variants,
+            temperature_seeds=temperature_seeds,
+            top_p=top_p,
+            seed=seed,
+            revision=revision,
+            seed_lower_bound=True if seed_lower_bound else None,
+            engine_args=arguments,
+            progress=show,
+        )
+    emit(as_json, {"models": plain(results)}, _run_lines(folder, results))
+    errors = sum(result.statuses.get("error", 0) for result in results)
+    if errors:
+        raise click.ClickException(
+            f"{errors} queries got no answer; run the same command again to ask only these"
+        )
+
+
+def _run_lines(folder: Path, results: list[RunResult]) -> list[str]:
+    lines = []
+    for result in results:
+        counts = ", ".join(f"{n} {status}" for status, n in result.statuses.items()) or "none"
+        lines.append(
+            f"{result.label}: {result.total} queries, {result.already_done} answered before, "
+            f"{result.seconds:.1f} s"
+        )
+        lines.append(f"answers: {counts}")
+        lines.extend(f"  {n:>5}  {reason}" for reason, n in result.reasons.items())
+        if result.missing:
+            lines.append(f"without an answer: {result.missing} queries")
+        if result.seed_lower_bound:
+            lines.append("the seed component of this model is a lower bound")
+    lines.append(f"next: chronocore validity score {folder}")
+    return lines
+
+
+@validity.command()
+@click.argument("folder", type=STUDY)
+@click.option(
+    "--culture-base", type=click.Choice(["variants", "standard", "seeds"]), default="variants",
+    show_default=True, help="Answers a model's mean is taken over.",
+)  # fmt: skip
+@click.option("--resamples", default=1000, show_default=True, type=click.IntRange(min=0))
+@click.option(
+    "--confidence-level", default=0.95, show_default=True,
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+)  # fmt: skip
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@json_option
+def score(
+    folder: Path,
+    culture_base: str,
+    resamples: int,
+    confidence_level: float,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Compute components, noise-to-signal ratios, rates and their tables.
+
+    \b
+    Example:
+      chronocore validity score my-panel --resamples 10000
+    """
+    from chronocore import validity as v
+
+    result = v.score(
+        folder,
+        culture_base=culture_base,
+        n_resamples=resamples,
+        confidence_level=confidence_level,
+        seed=seed,
+    )
+    lines = []
+    if result.models:
+        middle = "–" if result.median is None else f"{result.median:.2f}"
+        lines.append(
+            f"{result.models} models, {result.items} items: {result.valid} pairs with a ratio, "
+            f"median {middle}, {result.above_1} above 1, {result.above_2} above 2"
+        )
+        lines.extend(
+            f"  no ratio: {label}, {item}: {status.replace('_', ' ')}"
+            for label, item, status in result.undefined_pairs
+        )
+        if result.models < 2:
+            lines.append("a ratio needs two models: there is no spread between models yet")
+    lines.append(f"tables: {', '.join(result.tables)}")
+    lines.append(f"next: chronocore validity tables {folder}, chronocore validity map {folder}")
+    emit(as_json, plain(result), lines)
+
+
+@validity.command(name="map")
+@click.argument("folder", type=STUDY)
+@click.option(
+    "--countries", type=STUDY, metavar="FILE",
+    help="Country means of the items (CSV or Parquet); by default those of the last call.",
+)  # fmt: skip
+@click.option(
+    "--rotation", type=click.Choice(["varimax", "none"]), default="varimax", show_default=True
+)
+@click.option(
+    "--confidence-level", default=0.95, show_default=True,
+    type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Of the ellipses.",
+)  # fmt: skip
+@json_option
+def map_command(
+    folder: Path,
+    countries: Path | None,
+    rotation: str,
+    confidence_level: float,
+    as_json: bool,
+) -> None:
+    """Fit the cultural map on countries and place the models on it.
+
+    \b
+    Example:
+      chronocore validity map my-panel --countries ivs-means.csv
+    """
+    from chronocore import validity as v
+
+    result = v.map_models(folder, countries, rotation=rotation, confidence_level=confidence_level)
+    x, y = result.explained
+    lines = [f"{result.countries} countries; the axes carry {x:.0%} and {y:.0%} of the variance"]
+    lines += [
+        f"  {label}: ({position[0]:.2f}, {position[1]:.2f})"
+        for label, position in result.positions.items()
+    ]
+    lines += [
+        f"  {label}: not on the map, lacks {', '.join(items)}"
+        for label, items in result.unprojectable.items()
+    ]
+    if result.changes:
+        lines.append(f"change over waves in {result.changes} countries")
+    lines.append(f"next: chronocore validity report {folder}")
+    emit(as_json, plain(result), lines)
+
+
+@validity.command()
+@click.argument("folder", type=STUDY)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "--format", "form", type=click.Choice(["terminal", "md", "csv", "latex", "json"]),
+    default="terminal", show_default=True,
+)  # fmt: skip
+@json_option
+def tables(folder: Path, names: tuple[str, ...], form: str, as_json: bool) -> None:
+    """Print the tables of measurement validity, by default all of them.
+
+    \b
+    Examples:
+      chronocore validity tables my-panel validity-nsr-models
+      chronocore validity tables my-panel --format latex
+    """
+    import json
+
+    from chronocore import validity as v
+    from chronocore.validity.tables import format_table
+
+    found = v.tables(folder, names)
+    if as_json or form == "json":
+        data = {name: table.table.to_pylist() for name, table in found.items()}
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    elif form == "terminal":
+        for table in found.values():
+            _print(table)
+    else:
+        click.echo("\n".join(format_table(table, form) for table in found.values()), nl=False)
+
+
+def _print(table: ValidityTable) -> None:
+    """Print a table to stdout; one that is wider than the terminal is split by columns."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    console.print(Text(f"{table.name}. {table.title}", style="bold"))
+    names = list(table.heads)
+    # The columns that say what a line is about are repeated in every part.
+    kept = [name for name in names[:3] if name in _INDEX]
+    part = list(kept)
+    for name in names[len(kept) :]:
+        if len(part) > len(kept) and _width(console, table, [*part, name]) > console.width:
+            console.print(_grid(table, part))
+            part = list(kept)
+        part.append(name)
+    console.print(_grid(table, part))
+    console.print(Text(table.note, style="dim"))
+    console.print()
+
+
+_INDEX = ("label", "item", "kind", "attribute", "group", "wording", "country_name")
+
+
+def _width(console: Console, table: ValidityTable, names: list[str]) -> int:
+    """Return how wide a table of these columns would be."""
+    unbound = console.options.update(max_width=10_000)
+    return _grid(table, names).__rich_measure__(console, unbound).maximum
+
+
+def _grid(table: ValidityTable, names: list[str]) -> Table:
+    """Return a table of some columns; only lists wrap."""
+    import pyarrow as pa
+    from rich.table import Table
+    from rich.text import Text
+
+    from chronocore.validity.tables import cell
+
+    grid = Table(show_edge=False, pad_edge=False)
+    fields = [table.table.schema.field(name) for name in names]
+    for field in fields:
+        right = pa.types.is_floating(field.type) or pa.types.is_integer(field.type)
+        wraps = pa.types.is_list(field.type)
+        grid.add_column(
+            table.heads[field.name],
+            justify="right" if right else "left",
+            no_wrap=not wraps,
+            max_width=32 if wraps else None,
+        )
+    for row in table.table.to_pylist():
+        grid.add_row(*(Text(cell(name, row[name])) for name in names))
+    return grid
+
+
+@validity.command()
+@click.argument("folder", type=STUDY)
+@click.option(
+    "--output", type=STUDY, metavar="FILE", help="By default FOLDER/validity/report.html."
+)
+@json_option
+def report(folder: Path, output: Path | None, as_json: bool) -> None:
+    """Write the figures and one HTML page that opens offline.
+
+    \b
+    Example:
+      chronocore validity report my-panel
+    """
+    from chronocore.validity.report import report as write
+
+    path = write(folder, output)
+    emit(as_json, {"report": str(path)}, [str(path)])

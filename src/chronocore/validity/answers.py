@@ -1,0 +1,709 @@
+"""Design -> answers: asked of an engine or taken from a file, kept as they come and resumed."""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from chronocore import schema
+from chronocore.engines import Answer, Engine, Option, Request, RunSettings, parse_model_spec
+from chronocore.engines.base import STATUSES
+from chronocore.errors import ConfigurationError, EngineError, InvalidInputError, StudyError
+from chronocore.identity import derived_seed, run_id
+from chronocore.parsing import normalise_distribution, parse_distribution
+from chronocore.predict import Progress
+from chronocore.store import Study, read_parquet, write_parquet
+from chronocore.tolerance import ATOL
+from chronocore.validity.design import STAGES, load_design, saved_protocol
+from chronocore.validity.protocol import ModelGroup, Protocol
+
+__all__ = ["REFERENCES", "RunResult", "load_answers", "load_runs", "run"]
+
+#: Answers that need no model: a score drawn from the scale, and the middle of the scale.
+REFERENCES: tuple[str, ...] = ("uniform", "midpoint")
+
+FLUSH_ROWS = 500
+FLUSH_SECONDS = 30.0
+
+_USABLE = ("ok", "recovered")
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a call of :func:`run` did for one model.
+
+    Attributes
+    ----------
+    label : str
+    run_ids : dict of str to str
+        Run of each stage.
+    total, already_done : int
+        Queries of the design, and those answered before this call.
+    statuses, reasons : dict of str to int
+        All answers by status; the ones without a score by ``status: reason``.
+    missing : int
+        Queries without a row (a file that does not cover them).
+    seed_lower_bound : bool
+        The seed component is a lower bound.
+    seconds : float
+    """
+
+    label: str
+    run_ids: dict[str, str]
+    total: int
+    already_done: int
+    statuses: dict[str, int]
+    reasons: dict[str, int]
+    missing: int
+    seed_lower_bound: bool
+    seconds: float
+
+
+# -- stored answers ------------------------------------------------------------------------------
+
+
+def _root(folder: str | Path) -> Path:
+    return Path(folder) / "validity"
+
+
+def load_runs(folder: str | Path) -> pa.Table:
+    """Return the models of a folder, one row a model and stage; empty before the first run."""
+    path = _root(folder) / "runs.parquet"
+    if not path.is_file():
+        return schema.VALIDITY_RUNS.empty_table()
+    return read_parquet(path, schema.VALIDITY_RUNS)
+
+
+def _stored(folder: str | Path, identity: str) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return the last answer to each query of a run; an answer outranks a failure."""
+    best: dict[tuple[str, int], dict[str, Any]] = {}
+    for part in sorted((_root(folder) / "answers" / f"run={identity}").glob("part-*.parquet")):
+        for row in read_parquet(part, schema.VALIDITY_ANSWERS).to_pylist():
+            if row["run_id"] != identity:
+                raise StudyError(
+                    f"{part} holds run {row['run_id']}, not {identity}; move it where it belongs "
+                    "or delete it"
+                )
+            if row["status"] not in STATUSES:
+                raise StudyError(f"{part} has the unknown status {row['status']!r}; delete it")
+            key = (row["prompt_id"], row["repeat"])
+            rank = (row["status"] != "error", row["attempt"])
+            kept = best.get(key)
+            if kept is None or rank > (kept["status"] != "error", kept["attempt"]):
+                best[key] = row
+    return best
+
+
+def load_answers(folder: str | Path) -> pa.Table:
+    """Return every query of the design with the answer of every model.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``label``, ``stage``, ``tone``, ``variant`` (position in the tone), ``seed``, ``kind``,
+        ``item``, ``wording``, ``survey``, ``variable``, ``country``, ``wave``, ``year``,
+        ``status``, ``reason``, ``score``, ``probs``, ``text``; status ``null`` where there is no
+        row. Sorted by label, then as the design.
+    """
+    design = load_design(folder)
+    columns = [
+        "prompt_id", "repeat", "stage", "tone", "variant", "seed", "kind", "item", "wording",
+        "survey", "variable", "country", "wave", "year",
+    ]  # fmt: skip
+    queries = design.select(columns).to_pylist()
+    runs: dict[str, dict[str, str]] = {}
+    for row in load_runs(folder).to_pylist():
+        runs.setdefault(row["label"], {})[row["stage"]] = row["run_id"]
+    rows: list[dict[str, Any]] = []
+    for label in sorted(runs):
+        stored = {identity: _stored(folder, identity) for identity in set(runs[label].values())}
+        for query in queries:
+            identity = runs[label].get(query["stage"])
+            answer = (
+                stored[identity].get((query["prompt_id"], query["repeat"])) if identity else None
+            )
+            given = {key: answer[key] if answer else None for key in _GIVEN}
+            rows.append({"label": label, **{key: query[key] for key in columns[2:]}, **given})
+    return pa.Table.from_pylist(rows, schema=_ANSWERED)
+
+
+_GIVEN = ("status", "reason", "score", "probs", "text")
+_ANSWERED = pa.schema(
+    [
+        pa.field("label", pa.string()),
+        *(
+            schema.VALIDITY_DESIGN.field(name)
+            for name in (
+                "stage", "tone", "variant", "seed", "kind", "item", "wording", "survey",
+                "variable", "country", "wave", "year",
+            )
+        ),
+        *(schema.VALIDITY_ANSWERS.field(name).with_nullable(True) for name in _GIVEN),
+    ]
+)  # fmt: skip
+
+
+# -- references and files ------------------------------------------------------------------------
+
+
+class _ScoreReference:
+    """Answers score items without a model."""
+
+    def __init__(self, name: str, protocol: Protocol, seed: int) -> None:
+        if name not in REFERENCES:
+            raise ConfigurationError(
+                f"there is no validity reference {name!r}; known: {', '.join(REFERENCES)}"
+            )
+        drawn = name == "uniform"
+        self.settings = RunSettings(
+            model=name, engine="reference", engine_version="1", seed=seed if drawn else None
+        )
+        self.notes: dict[str, str] = {}
+        self._protocol = protocol
+
+    def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
+        for request in requests:
+            if request.kind != "score":
+                n = len(request.options)
+                yield Answer(request.prompt_id, request.repeat, probs=(1.0 / n,) * n)
+                continue
+            item = self._protocol.find(request.variable)
+            if item is None:
+                raise ConfigurationError(f"the protocol has no item {request.variable}")
+            if self.settings.model == "midpoint":
+                # Not an option, and no text: the middle may lie between two of them.
+                yield Answer(request.prompt_id, request.repeat, probs=(item.midpoint,))
+                continue
+            stream = derived_seed(self.settings.seed or 0, request.prompt_id, request.repeat)
+            generator = np.random.default_rng(stream)
+            chosen = generator.choice(len(item.options), item.choose[1], replace=False)
+            text = ", ".join(str(item.options[index].code) for index in sorted(chosen.tolist()))
+            yield Answer(request.prompt_id, request.repeat, text=text, seed=stream)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+_FILE_COLUMNS: dict[str, pa.DataType] = {
+    "prompt_id": pa.string(),
+    "repeat": pa.int64(),
+    "model": pa.string(),
+    "item": pa.string(),
+    "wording": pa.string(),
+    "tone": pa.string(),
+    "variant": pa.int64(),
+    "seed": pa.int64(),
+    "score": pa.float64(),
+    "probs": pa.list_(pa.float64()),
+    "text": pa.string(),
+    "status": pa.string(),
+    "reason": pa.string(),
+    "finish_reason": pa.string(),
+}
+
+
+def _read_file(path: Path) -> pa.Table:
+    """Read answers from Parquet or CSV and cast what is used."""
+    try:
+        if path.suffix.lower() == ".csv":
+            table = pyarrow.csv.read_csv(path)
+        else:
+            table = pq.ParquetFile(path).read()
+    except FileNotFoundError:
+        raise ConfigurationError(f"there is no file {path}") from None
+    except (OSError, pa.ArrowException) as error:
+        raise ConfigurationError(
+            f"{path} is no readable Parquet or CSV file ({str(error).splitlines()[0]})"
+        ) from None
+    names = set(table.column_names)
+    if "prompt_id" not in names and not {"item", "tone", "variant"} <= names:
+        raise ConfigurationError(
+            f"{path} needs a column prompt_id (and repeat), or item, tone, variant and seed; it "
+            f"has {', '.join(table.column_names)}"
+        )
+    if not names & {"score", "text", "probs"}:
+        raise ConfigurationError(f"{path} needs a column score, text or probs")
+    columns = {}
+    for name, kind in _FILE_COLUMNS.items():
+        if name in names:
+            try:
+                columns[name] = table[name].cast(kind)
+            except pa.ArrowException as error:
+                raise ConfigurationError(
+                    f"{path}, column {name}: {str(error).splitlines()[0]}"
+                ) from None
+    return pa.table(columns)
+
+
+class _FileAnswers:
+    """The answers of one model in a file."""
+
+    def __init__(
+        self, path: Path, model: str, rows: list[tuple[int, dict[str, Any]]], digest: str
+    ) -> None:
+        self.settings = RunSettings(model=model, engine="file", engine_version="1", revision=digest)
+        self.notes = {"file": path.name}
+        self._path = path
+        self._rows = rows
+
+    def match(self, design: Sequence[Mapping[str, Any]]) -> int:
+        """Index the rows by query; return how many belong to none."""
+        by_place = {
+            (q["item"], q["wording"], q["tone"], q["variant"], q["seed"]): (
+                q["prompt_id"],
+                q["repeat"],
+            )
+            for q in design
+        }
+        # Rows without a wording mean the protocol's own, the first one of the item.
+        first: dict[str, str] = {}
+        for query in design:
+            first.setdefault(query["item"], query["wording"])
+        known = {(q["prompt_id"], q["repeat"]) for q in design}
+        self._index: dict[tuple[str, int], dict[str, Any]] = {}
+        unmatched = 0
+        for number, row in self._rows:
+            if row.get("prompt_id") is not None:
+                key = (row["prompt_id"], int(row.get("repeat") or 0))
+                found = key if key in known else None
+            else:
+                wording = row.get("wording") or first.get(str(row.get("item")))
+                place = (row["item"], wording, row["tone"], row["variant"], row.get("seed"))
+                found = by_place.get(place)
+            if found is None:
+                unmatched += 1
+                continue
+            if found in self._index:
+                raise InvalidInputError(
+                    f"{self._path}, row {number}: this query of {self.settings.model} is answered "
+                    "twice; keep one row a query"
+                )
+            self._index[found] = row
+        return unmatched
+
+    def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
+        for request in requests:
+            row = self._index.get((request.prompt_id, request.repeat))
+            if row is None:
+                continue
+            status, text = row.get("status"), row.get("text")
+            if status is not None and status not in STATUSES:
+                raise ConfigurationError(
+                    f"{self._path}: status {status!r} is none of {', '.join(sorted(STATUSES))}"
+                )
+            values: tuple[float, ...] | None = None
+            score = row.get("score")
+            if text is None and request.kind == "score":
+                values = None if score is None or math.isnan(score) else (float(score),)
+            elif text is None and row.get("probs") is not None:
+                values = tuple(float("nan") if v is None else float(v) for v in row["probs"])
+            without = text is None and values is None
+            given = without and status is not None and status not in _USABLE
+            yield Answer(
+                request.prompt_id,
+                request.repeat,
+                text=text if text is not None else ("" if without and not given else None),
+                probs=values,
+                status=status if given else None,
+                reason=row.get("reason") if given else None,
+                finish_reason=row.get("finish_reason"),
+            )
+
+    def close(self) -> None:
+        """Do nothing; the file is read already."""
+
+
+def _file_engines(path: Path) -> list[_FileAnswers]:
+    import hashlib
+
+    table = _read_file(path)
+    digest = "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+    groups: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    for number, row in enumerate(table.to_pylist()):
+        groups.setdefault(row.get("model") or path.stem, []).append((number, row))
+    return [_FileAnswers(path, name, rows, digest) for name, rows in groups.items()]
+
+
+# -- running -------------------------------------------------------------------------------------
+
+
+def _row(
+    answer: Answer,
+    request: Request,
+    protocol: Protocol,
+    wording: str,
+    identity: str,
+    settings: RunSettings,
+    attempt: int,
+) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(schema.VALIDITY_ANSWERS.names)
+    row |= {
+        "run_id": identity,
+        "model": settings.model,
+        "prompt_id": request.prompt_id,
+        "repeat": request.repeat,
+        "seed": settings.seed if answer.seed is None else answer.seed,
+        "text": answer.text,
+        "thinking": answer.thinking,
+        "finish_reason": answer.finish_reason,
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+        "attempt": attempt,
+        "created_at": datetime.now(UTC),
+    }
+    if answer.error is not None:
+        return row | {"status": "error", "reason": answer.error}
+    if answer.status is not None:
+        return row | {"status": answer.status, "reason": answer.reason}
+    if request.kind == "score":
+        item = protocol.find(request.variable, wording)
+        if item is None:
+            raise ConfigurationError(
+                f"the protocol has no item {request.variable} in the wording {wording!r}; run: "
+                "chronocore validity prompts"
+            )
+        if answer.probs is not None:
+            low, high = item.scores
+            (score,) = answer.probs
+            inside = low - ATOL <= score <= high + ATOL
+            return row | {
+                "status": "ok" if inside else "invalid",
+                "reason": None if inside else "unknown_option",
+                "score": score if inside else None,
+            }
+        parsed = item.parse(answer.text, answer.finish_reason, refusal=answer.refusal)
+        return row | {
+            "status": parsed.status,
+            "reason": parsed.reason,
+            "score": parsed.score,
+            "thinking": answer.thinking or parsed.thinking,
+        }
+    options = [asdict(option) for option in request.options]
+    if answer.probs is not None:
+        given = normalise_distribution(answer.probs, len(options))
+    else:
+        given = parse_distribution(
+            answer.text, options, answer.finish_reason, refusal=answer.refusal
+        )
+    return row | {
+        "status": given.status,
+        "reason": given.reason,
+        "probs": None if given.probs is None else list(given.probs),
+        "thinking": answer.thinking or given.thinking,
+    }
+
+
+def _write(folder: Path, identity: str, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        name = f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
+        path = _root(folder) / "answers" / f"run={identity}" / name
+        write_parquet(path, pa.Table.from_pylist(rows, schema=schema.VALIDITY_ANSWERS))
+
+
+def _settings(
+    engine: Engine, protocol: Protocol, temperatures: Mapping[str, float | None]
+) -> dict[str, RunSettings]:
+    """Return the settings of each stage: local models change their temperature between them."""
+    settings = engine.settings
+    if settings.engine != "vllm":
+        return dict.fromkeys(STAGES, settings)
+    return {
+        stage: replace(settings, temperature=temperatures[stage], max_tokens=protocol.max_tokens)
+        for stage in STAGES
+    }
+
+
+def _lower_bound(settings: RunSettings) -> bool:
+    """Whether the seeds of these settings tell less than all of the sampling noise.
+
+    At temperature 0 nothing is drawn, and an endpoint without a seed may answer from one stream.
+    """
+    if settings.engine in ("file", "reference"):
+        return False
+    return settings.temperature == 0.0 or settings.seed is None
+
+
+def _register(
+    folder: Path,
+    label: str,
+    settings: Mapping[str, RunSettings],
+    lower_bound: bool,
+    group: ModelGroup,
+) -> None:
+    path = _root(folder) / "runs.parquet"
+    with Study(folder).lock("validity-runs"):
+        rows = load_runs(folder).to_pylist()
+        own = {(row["stage"], row["run_id"]) for row in rows if row["label"] == label}
+        new = {(stage, run_id(one)) for stage, one in settings.items()}
+        if own and own != new:
+            raise ConfigurationError(
+                f"{folder} has another model called {label!r}; choose another name"
+            )
+        rows = [row for row in rows if row["label"] != label]
+        for stage, one in settings.items():
+            rows.append(
+                {
+                    "label": label,
+                    "stage": stage,
+                    "run_id": run_id(one),
+                    **asdict(one),
+                    "seed_lower_bound": lower_bound,
+                    "access": group.access,
+                    "origin": group.origin,
+                    "region": group.region,
+                }
+            )
+        rows.sort(key=lambda row: (str(row["label"]), STAGES.index(row["stage"])))
+        write_parquet(path, pa.Table.from_pylist(rows, schema=schema.VALIDITY_RUNS))
+
+
+def run(
+    folder: str | Path,
+    model: str,
+    *,
+    name: str | None = None,
+    group: Mapping[str, str | None] | None = None,
+    temperature_variants: float | None = None,
+    temperature_seeds: float | None = None,
+    top_p: float = 1.0,
+    seed: int = 0,
+    revision: str | None = None,
+    seed_lower_bound: bool | None = None,
+    engine_args: Mapping[str, object] | None = None,
+    progress: Callable[[Progress], None] = lambda state: None,
+) -> list[RunResult]:
+    """Let a model, a reference or a file answer the design of a folder.
+
+    Answers are written as they come; the same call goes on where the last one stopped.
+
+    Parameters
+    ----------
+    folder : path
+        With a design (:func:`chronocore.validity.prompts`).
+    model : str
+        ``vllm:<model or path>``, ``file:<parquet or csv>`` or ``reference:uniform|midpoint``.
+        A file with a column ``model`` holds several models.
+    name : str, optional
+        Label of the model in tables; not for a file of several models.
+    group : mapping, optional
+        ``access``, ``origin`` and ``region`` of the model, for the tables by group; by default
+        what the protocol knows of a model of that name.
+    temperature_variants, temperature_seeds : float, optional
+        Of a local model, instead of the protocol's 0 and 1.
+    top_p, seed, revision, engine_args
+        As for :func:`chronocore.predict`.
+    seed_lower_bound : bool, optional
+        Say that the seeds of a file tell less than all of the sampling noise (no seed could be
+        set, or nothing was drawn).
+    progress : callable
+        Called with a :class:`chronocore.predict.Progress` after every answer.
+
+    Returns
+    -------
+    list of RunResult
+        One a model.
+
+    Raises
+    ------
+    ConfigurationError, InvalidInputError
+        The specification or the file cannot be understood.
+    EngineError
+        The engine failed; what was answered before is kept.
+    StudyError
+        There is no design.
+
+    Notes
+    -----
+    Definitions, section 11: local models answer the variants at temperature 0 and the seeds at
+    1. A seed stage at temperature 0, or an endpoint without a seed, makes the seed component a
+    lower bound, which every table then says.
+    """
+    place = Path(folder)
+    design = load_design(place).to_pylist()
+    protocol = saved_protocol(place)
+    temperatures = {
+        "variants": protocol.temperature.variants
+        if temperature_variants is None
+        else temperature_variants,
+        "seeds": protocol.temperature.seeds if temperature_seeds is None else temperature_seeds,
+    }
+    if name is not None and not (
+        name.isprintable() and name.strip() == name and 0 < len(name) <= 100
+    ):
+        raise ConfigurationError(
+            "a model's name is 1 to 100 printable characters without spaces at its ends"
+        )
+    kind, separator, rest = model.partition(":")
+    engines: Sequence[Engine]
+    if kind == "reference" and separator:
+        engines = [_ScoreReference(rest, protocol, seed)]
+    elif kind == "file" and rest:
+        files = _file_engines(Path(rest))
+        if name is not None and len(files) > 1:
+            raise ConfigurationError(
+                f"{rest} holds {len(files)} models; their names are those of its column model"
+            )
+        unmatched = sum(one.match(design) for one in files)
+        if unmatched and not any(one._index for one in files):
+            raise ConfigurationError(
+                f"none of the {unmatched} rows of {rest} answers a query of "
+                f"{_root(place) / 'design.parquet'}; check item, tone, variant (from 0) and seed"
+            )
+        engines = files
+    else:
+        _, source = parse_model_spec(model)
+        from chronocore.engines.vllm import VllmEngine
+
+        engines = [
+            VllmEngine(
+                source,
+                revision=revision,
+                temperature=float(temperatures["variants"] or 0.0),
+                top_p=top_p,
+                max_tokens=protocol.max_tokens,
+                seed=seed,
+                engine_args=engine_args or {},
+            )
+        ]
+    results = []
+    for engine in engines:
+        try:
+            label = name or engine.settings.model
+            known = protocol.group_of(label)
+            described = ModelGroup(
+                name=label,
+                **{key: (group or {}).get(key) or getattr(known, key) for key in _ATTRIBUTES},
+            )
+            results.append(
+                _run(
+                    place,
+                    engine,
+                    design,
+                    protocol,
+                    temperatures,
+                    label,
+                    described,
+                    seed_lower_bound,
+                    progress,
+                )
+            )
+        finally:
+            engine.close()
+    return results
+
+
+_ATTRIBUTES = ("access", "origin", "region")
+
+
+def _run(
+    folder: Path,
+    engine: Engine,
+    design: Sequence[Mapping[str, Any]],
+    protocol: Protocol,
+    temperatures: Mapping[str, float | None],
+    label: str,
+    group: ModelGroup,
+    seed_lower_bound: bool | None,
+    progress: Callable[[Progress], None],
+) -> RunResult:
+    started = time.monotonic()
+    settings = _settings(engine, protocol, temperatures)
+    identities = {stage: run_id(one) for stage, one in settings.items()}
+    lower_bound = _lower_bound(settings["seeds"]) if seed_lower_bound is None else seed_lower_bound
+    _register(folder, label, settings, lower_bound, group)
+    stored = {identity: _stored(folder, identity) for identity in set(identities.values())}
+    pending: dict[str, list[Mapping[str, Any]]] = {stage: [] for stage in STAGES}
+    for query in design:
+        kept = stored[identities[query["stage"]]].get((query["prompt_id"], query["repeat"]))
+        if kept is None or kept["status"] == "error":
+            pending[query["stage"]].append(query)
+    total = sum(map(len, pending.values()))
+    state = Progress(total=total)
+    for stage in STAGES:
+        if not pending[stage]:
+            continue
+        identity = identities[stage]
+        # One engine serves both stages: what it samples with is read at every request.
+        engine.settings = settings[stage]
+        wordings = {(q["prompt_id"], q["repeat"]): q["wording"] for q in pending[stage]}
+        requests = {
+            (q["prompt_id"], q["repeat"]): Request(
+                prompt_id=q["prompt_id"],
+                repeat=q["repeat"],
+                kind=q["kind"],
+                system=q["system"],
+                user=q["user"],
+                options=tuple(Option(o["code"], o["label"]) for o in q["options"]),
+                survey=q["survey"],
+                variable=q["variable"],
+                country=q["country"] or "",
+                wave=q["wave"],
+                year=q["year"],
+            )
+            for q in pending[stage]
+        }
+        with Study(folder).lock(f"validity-{identity}", timeout=1.0):
+            rows: list[dict[str, Any]] = []
+            flushed = time.monotonic()
+            try:
+                for answer in engine.answers(list(requests.values())):
+                    key = (answer.prompt_id, answer.repeat)
+                    request = requests.pop(key, None)
+                    if request is None:  # an answer to nothing we asked, or a second one
+                        continue
+                    before = stored[identity].get(key)
+                    row = _row(
+                        answer, request, protocol, wordings[key], identity, settings[stage],
+                        1 + (before["attempt"] if before else 0),
+                    )  # fmt: skip
+                    rows.append(row)
+                    state.first_answer = state.first_answer or time.monotonic()
+                    state.done += 1
+                    state.statuses[row["status"]] += 1
+                    state.completion_tokens += answer.completion_tokens or 0
+                    progress(state)
+                    if len(rows) >= FLUSH_ROWS or time.monotonic() - flushed >= FLUSH_SECONDS:
+                        _write(folder, identity, rows)
+                        rows, flushed = [], time.monotonic()
+            except EngineError as error:
+                raise EngineError(
+                    f"{error}; {state.done} of {total} answers are kept, run the same command "
+                    "again to go on"
+                ) from error
+            finally:
+                _write(folder, identity, rows)
+    statuses: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    final = {identity: _stored(folder, identity) for identity in set(identities.values())}
+    missing = 0
+    for query in design:
+        kept = final[identities[query["stage"]]].get((query["prompt_id"], query["repeat"]))
+        if kept is None:
+            missing += 1
+            continue
+        statuses[kept["status"]] += 1
+        if kept["reason"] is not None:
+            reasons[f"{kept['status']}: {kept['reason']}"] += 1
+    return RunResult(
+        label=label,
+        run_ids=identities,
+        total=len(design),
+        already_done=len(design) - total,
+        statuses=dict(statuses.most_common()),
+        reasons=dict(reasons.most_common()),
+        missing=missing,
+        seed_lower_bound=lower_bound,
+        seconds=time.monotonic() - started,
+    )
