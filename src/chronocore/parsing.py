@@ -1998,7 +1998,7 @@ def parse_score(
     >>> parse_score("I cannot share opinions.", scale, "stop").status
     'refused'
     """
-    table = _option_table(options)
+    table = option_table(options)
     fewest, most = choose
     if not 1 <= fewest <= most <= len(table):
         raise ValueError(f"choose must be two counts within 1 and {len(table)}, not {choose}")

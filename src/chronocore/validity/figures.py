@@ -15,8 +15,8 @@ import altair as alt
 import numpy as np
 import vl_convert
 
-from chronocore.report.basis import plain
 from chronocore.figures.svg import FONT, colour, for_file, for_page
+from chronocore.wording import plain
 
 __all__ = ["NAMES", "Drawn", "ValidityFigure", "draw"]
 
