@@ -1888,7 +1888,7 @@ def _mention(text: str, position: int, table: OptionTable) -> tuple[int | None, 
 # --- Scores -------------------------------------------------------------------------------------
 
 _SEPARATORS = re.compile(r"(?:[\s,;:.()\[\]{}\"'*•‣–—-]|/|&|\b(?:and|then|or)\b)*")
-_NUMBERED = re.compile(r"(?P<code>[+-]?[0-9]{1,18})(?![0-9%]|\.[0-9])")
+_LEADING_CODE = re.compile(r"(?P<code>[+-]?[0-9]{1,18})(?![0-9%]|\.[0-9])")
 _LIST_LINE = re.compile(r"\s*(?:[-*+•‣]|\(?[0-9]{1,3}[.):])\s+\S")
 _ORDINAL_LINE = re.compile(r"\s*\(?(?P<place>[0-9]{1,3})[.):]\s+(?P<rest>\S.*)")
 _RATING = re.compile(
@@ -2152,7 +2152,7 @@ def _listed(folded: str, position: int, table: OptionTable, names: _Names) -> _L
     while True:
         separators = _SEPARATORS.match(folded, position)
         start = separators.end() if separators else position
-        code = _NUMBERED.match(folded, start)
+        code = _LEADING_CODE.match(folded, start)
         after = start
         if code is not None:
             blank = re.compile(r"[\s.:)\-]*").match(folded, code.end())
