@@ -56,8 +56,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 def cli() -> None:
     """Measure whether a language model knows how a society's attitudes changed.
 
-    Surveys -> gold distributions -> temporal pairs -> prompts -> predictions -> scores ->
-    tables -> report. Start with: chronocore quickstart
+    Start with: chronocore quickstart. Commands stand in the order of the work.
     """
 
 
