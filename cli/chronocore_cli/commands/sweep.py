@@ -38,7 +38,7 @@ def _sets(
 _SHARE = click.FloatRange(0, 1, min_open=True)
 
 
-@click.command()
+@click.command(short_help="Which findings hold under every choice.")
 @click.argument("study", type=STUDY)
 @click.option(
     "--boundaries", multiple=True, callback=_sets, metavar="SET",
