@@ -19,7 +19,7 @@ def _respondents(_: click.Context, __: click.Parameter, value: str) -> int | str
     return int(value)
 
 
-@click.command()
+@click.command(short_help="How much of the shifts is sampling noise.")
 @click.argument("study", type=STUDY)
 @click.option(
     "--n",
