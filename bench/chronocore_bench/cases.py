@@ -214,7 +214,7 @@ def _gold(quick: bool) -> Prepared:
     folder = tempfile.mkdtemp(prefix="chronocore-bench-")
     path = f"{folder}/cache.parquet"
     pq.write_table(pa.table(columns), path, compression="zstd")
-    some = max(n_variables // 5, 2)
+    some = max(n_variables // 15, 2)
     rules = Rules(min_respondents=1)
 
     def ours() -> pa.Table:
