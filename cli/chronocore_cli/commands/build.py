@@ -110,8 +110,9 @@ def explanation_lines(found: Explanation) -> list[str]:
     encoding = f", {found.encoding}" if found.encoding else ""
     rows = "" if found.rows is None else f"{found.rows:,} rows, "
     lines = [f"{found.file}: {rows}{len(found.names):,} columns{encoding}"]
-    others = [f"{name} {share:.0%}" for name, share in found.fit.items() if name != found.preset]
-    lines += [f"preset: {found.preset} (others: {', '.join(others[:3])})", "", "Columns"]
+    others = [f"{n} {share:.0%}" for n, share in found.fit.items() if share and n != found.preset]
+    also = f" (others: {', '.join(others[:3])})" if others else ""
+    lines += [f"preset: {found.preset}{also}", "", "Columns"]
     lines += [f"  {role:<14} {column}" for role, column in found.roles.items()]
     lines += [f"  LACKING        {role}: {why}" for role, why in found.lacking.items()]
     if found.lacking:
