@@ -768,33 +768,6 @@ def test_the_command_line_builds_and_prints_the_funnel(tmp_path, run_cli, wvs_pe
     assert "S017" in again.stdout
 
 
-EXPLAINED = {
-    "wvs-timeseries": lambda: (layouts.wvs_timeseries, WVS_SAMPLES, VALUES, "w.sav"),
-    "wvs-wave7": lambda: (layouts.wvs_wave7, WAVE7, VALUES, "w7.sav"),
-    "evs-trend": lambda: (layouts.evs_trend, EVS_SAMPLES, VALUES, "evs.sav"),
-    "ivs": lambda: (layouts.ivs, IVS_SAMPLES, VALUES, "ivs.dta"),
-    "gss": lambda: (layouts.gss, [Sample("840", 1998)], GSS_QUESTIONS, "gss.dta"),
-}
-
-
-@pytest.mark.parametrize("preset", list(EXPLAINED))
-def test_explain_tells_what_a_file_holds(tmp_path, run_cli, preset):
-    make, samples, questions, name = EXPLAINED[preset]()
-    path = write(make(draw(questions, samples, seed=1), questions), tmp_path / name)
-    environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    done = run_cli("build", "--explain", path, "--preset", preset, env=environment)
-    assert done.returncode == 0, done.stderr
-    columns = {
-        "wvs-timeseries": ("S003", "S002VS", "S017"),
-        "wvs-wave7": ("B_COUNTRY", "W_WEIGHT"),
-        "evs-trend": ("S003", "S002EVS"),
-        "ivs": ("S001", "S017"),
-        "gss": ("year", "wtssall", "vpsu"),
-    }[preset]
-    for column in columns:
-        assert column in done.stdout
-
-
 def test_weights_are_never_mixed_in_silence():
     # The truth's own check: the weights drawn include every kind that is unusable.
     people = draw(VALUES, WVS_SAMPLES, seed=1)
