@@ -49,7 +49,8 @@ class DesignShares:
     Attributes
     ----------
     probs, standard_errors : (G, K) float64
-        NaN in a group without a valid answer or of unknown design.
+        NaN in a group without a valid answer or of unknown design; the errors also where there
+        is one primary sampling unit only.
     n_valid : (G,) int64
         Respondents with a valid answer and a usable weight.
     n_eff : (G,) float64
@@ -73,6 +74,7 @@ class DesignMean:
     Attributes
     ----------
     estimate, standard_error : float
+        The error of a single primary sampling unit is NaN.
     n : int
         Values with a usable weight.
     degrees_of_freedom : int
