@@ -436,13 +436,22 @@ def test_cells_of_unknown_design_have_no_errors(designed):
         {**row, "psu": None if row["country"] == "2" and row["psu"] == 3 else row["psu"]}
         for row in designed
     ]
-    gold, _ = gold_table([make_data(rows)], RULES)
+    gold, funnel = gold_table([make_data(rows)], RULES)
     assert [e is None for e in gold["standard_errors"].to_pylist()] == [False, True, False]
+    (note,) = (note for note in funnel.notes if "standard errors" in note)
+    assert "country 2: time point" in note
     assert [e is None for e in gold["n_eff_design"].to_pylist()] == [False, True, False]
     strata_alone, _ = gold_table(
         [make_data([{k: v for k, v in row.items() if k != "psu"} for row in designed])], RULES
     )
     assert strata_alone["standard_errors"].null_count == 0
+
+
+def test_empty_columns_of_a_design_are_no_design(designed):
+    empty = [{**row, "stratum": None, "psu": None} for row in designed]
+    gold, funnel = gold_table([make_data(empty)], RULES)
+    assert gold["standard_errors"].null_count == len(gold)
+    assert not any("standard errors" in note for note in funnel.notes)
 
 
 def test_rows_that_do_not_enter_change_nothing(designed):

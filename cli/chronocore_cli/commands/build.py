@@ -108,12 +108,16 @@ def _weight_line(used: Mapping[str, Any]) -> str:
 def explanation_lines(found: Explanation) -> list[str]:
     """Return what a preset finds in a file as lines for people."""
     encoding = f", {found.encoding}" if found.encoding else ""
-    rows = "?" if found.rows is None else f"{found.rows:,}"
-    lines = [f"{found.file}: {rows} rows, {found.columns:,} columns{encoding}"]
-    others = [f"{name} {share:.0%}" for name, share in found.fit.items() if name != found.preset]
-    lines += [f"preset: {found.preset} (others: {', '.join(others[:3])})", "", "Columns"]
+    rows = "" if found.rows is None else f"{found.rows:,} rows, "
+    lines = [f"{found.file}: {rows}{len(found.names):,} columns{encoding}"]
+    others = [f"{n} {share:.0%}" for n, share in found.fit.items() if share and n != found.preset]
+    also = f" (others: {', '.join(others[:3])})" if others else ""
+    lines += [f"preset: {found.preset}{also}", "", "Columns"]
     lines += [f"  {role:<14} {column}" for role, column in found.roles.items()]
-    lines += [f"  LACKING        {line}" for line in found.lacking]
+    lines += [f"  LACKING        {role}: {why}" for role, why in found.lacking.items()]
+    if found.lacking:
+        more = ", …" if len(found.names) > 100 else ""
+        lines.append(f"  of the file    {', '.join(found.names[:100])}{more}")
     if found.waves:
         lines.append("  waves          " + _counted(found.waves))
     if found.years:
@@ -146,7 +150,7 @@ def explanation_lines(found: Explanation) -> list[str]:
             lines += ["", f"{heading} ({number})", *(f"  {entry}" for entry in entries)]
     lines += [f"  note: {note}" for note in found.notes]
     lines += [f"  check: {check}" for check in found.checks]
-    return [*lines, "", "For study.toml:", "", *found.block.splitlines()]
+    return [*lines, "", "For study.toml; file is relative to it:", "", *found.block.splitlines()]
 
 
 def _counted(counts: Mapping[Any, int], most: int = 60) -> str:
@@ -161,10 +165,11 @@ def _question_line(question: Question) -> str:
         str(code) if label == str(code) else f"{code} {label}"
         for code, label in question.options.items()
     )
+    points = "point" if question.time_points == 1 else "points"
     line = (
         f"  {question.variable:<12} {question.text}\n"
         f"               {scale}\n"
-        f"               {question.time_points} time points, {question.answers:,} answers"
+        f"               {question.time_points} time {points}, {question.answers:,} answers"
     )
     if missing:
         line += f"; missing: {missing}"

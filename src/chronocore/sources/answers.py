@@ -16,8 +16,17 @@ from chronocore.sources.files import parse_number
 from chronocore.sources.labels import missing_reason, same_label
 from chronocore.sources.presets import LETTERS, MissingCodes
 
-__all__ = ["NOT_ON_SCALE", "Answers", "Coding", "code_answers", "distinct_values"]
+__all__ = [
+    "NOT_IN_THE_FILE",
+    "NOT_ON_SCALE",
+    "Answers",
+    "Coding",
+    "code_answers",
+    "distinct_values",
+]
 
+# Reasons why there is no answer.
+NOT_IN_THE_FILE = "not in the file"
 NOT_ON_SCALE = "not on the scale"
 OFF_SCALE = "off scale"
 NO_VALUE = "no value in the file"

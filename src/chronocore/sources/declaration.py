@@ -135,31 +135,29 @@ def declare(source: Source, base: Path) -> Declaration:
     )
 
 
-def find_roles(declared: Declaration, file: SurveyFile) -> tuple[Roles, list[str]]:
+def find_roles(declared: Declaration, file: SurveyFile) -> tuple[Roles, dict[str, str]]:
     """Find the columns that are no questions.
 
     Returns
     -------
     roles : Roles
-    lacking : list of str
-        What the file must have and has not, in words.
+    lacking : dict of str to str
+        What the file must have and has not, and what to do about it.
     """
     columns: dict[str, str] = {}
-    lacking: list[str] = []
+    lacking: dict[str, str] = {}
 
     def look(role: str, required: bool) -> None:
         names = declared.columns.names(role)
-        if not names:
-            if required:
-                lacking.append(f'no column is declared for {role}: [sources.columns] {role} = "…"')
-            return
         found = file.first(names)
         if found is not None:
             columns[role] = found
         elif required or getattr(declared.own_columns, role) is not None:
-            lacking.append(
-                f"{role}: no column {' or '.join(names)}{near(names[0], file.columns)}; name it "
-                f'with [sources.columns] {role} = "…"'
+            advice = f'[sources.columns] {role} = "…"'
+            lacking[role] = (
+                f"no column {' or '.join(names)}{near(names[0], file.columns)}; name it: {advice}"
+                if names
+                else f"no column is declared: {advice}"
             )
 
     if declared.country is None:
@@ -174,7 +172,7 @@ def find_roles(declared: Declaration, file: SurveyFile) -> tuple[Roles, list[str
             if found is not None:
                 waves[study] = found
         if not waves:
-            lacking.append("wave: no wave column of any study")
+            lacking["wave"] = "no wave column of any study"
     elif declared.columns.names("wave"):
         look("wave", required=True)
     for role in _OPTIONAL:
@@ -203,9 +201,10 @@ def open_files(declared: Declaration, base: Path, frames: Mapping[str, object]) 
             digest, size = file_digest(path), path.stat().st_size
         roles, lacking = find_roles(declared, file)
         if lacking:
+            what = "; ".join(f"{role}: {why}" for role, why in lacking.items())
             raise SourceError(
-                f"{file.name} does not have what {declared.source.preset} needs: "
-                f"{'; '.join(lacking)}. `chronocore build --explain` shows what it has"
+                f"{file.name} does not have what {declared.source.preset} needs: {what}. "
+                "`chronocore build --explain` shows what it has"
             )
         opened.append(OpenFile(file, digest, size, roles))
     twice = {

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from chronocore.config import Source, dump_source
+from chronocore.config import Columns, Source, dump_source
 from chronocore.countries import country_name
 from chronocore.errors import ChronocoreError, SourceError
 from chronocore.sources.answers import code_answers
@@ -84,14 +84,17 @@ class Explanation:
     fit : dict of str to float
         How well each preset fits the file, best first; 1 is all that it looks for.
     rows : int
-    columns : int
     encoding : str or None
     roles : dict of str to str
         Columns that are no questions, by what they are for.
-    lacking : list of str
-        What the preset needs and does not find.
-    waves, years : dict of int to int
-        Rows by wave and by year.
+    lacking : dict of str to str
+        What the preset needs and does not find, and what to do about it.
+    names : list of str
+        The columns of the file.
+    waves : dict of str to int
+        Rows by wave, with the study before it where there are several.
+    years : dict of int to int
+        Rows by year.
     countries : dict of str to int
         Rows by country.
     unknown_countries : list of str
@@ -117,11 +120,11 @@ class Explanation:
     preset: str
     fit: dict[str, float]
     rows: int | None = None
-    columns: int = 0
+    names: list[str] = field(default_factory=list)
     encoding: str | None = None
     roles: dict[str, str] = field(default_factory=dict)
-    lacking: list[str] = field(default_factory=list)
-    waves: dict[int, int] = field(default_factory=dict)
+    lacking: dict[str, str] = field(default_factory=dict)
+    waves: dict[str, int] = field(default_factory=dict)
     years: dict[int, int] = field(default_factory=dict)
     countries: dict[str, int] = field(default_factory=dict)
     unknown_countries: list[str] = field(default_factory=list)
@@ -187,14 +190,16 @@ def explain(
         name = "frame"
     fit = _fits(file)
     notes: list[str] = []
-    chosen = preset if preset is not None else _best(fit, notes)
+    chosen = preset
+    if chosen is None:
+        chosen = _one_study(file, digest, _best(fit, notes), notes)
     declared = declare(Source(preset=chosen, file=name), Path())
     result = Explanation(
         file=file.name,
         preset=chosen,
         fit=fit,
         rows=file.rows,
-        columns=len(file.columns),
+        names=list(file.columns),
         encoding=file.encoding or file.declared_encoding,
         checks=list(declared.preset.checks),
         notes=notes,
@@ -205,9 +210,9 @@ def explain(
         **{f"wave of {study}": column for study, column in roles.waves.items()},
     }
     if declared.weights and not roles.weights:
-        result.lacking.append(
-            f'weight: no column {" or ".join(declared.weights)}; name it with weight = "…", or '
-            'go without: weight = "none"'
+        result.lacking["weight"] = (
+            f'no column {" or ".join(declared.weights)}; name it: weight = "…", or go without: '
+            'weight = "none"'
         )
     if file.fallback:
         result.notes.append(f"text decoded as {file.encoding}, which was found by trying")
@@ -259,6 +264,22 @@ def _best(fit: dict[str, float], notes: list[str]) -> str:
     return best
 
 
+def _one_study(file: SurveyFile, digest: str | None, preset: str, notes: list[str]) -> str:
+    """Return the preset of the one study whose rows a file of a merged structure holds."""
+    parts = {} if preset == "generic" else load_preset(preset).studies
+    column = file.first(load_preset(preset).columns.names("study"))
+    if not parts or column is None:
+        return preset
+    present = set(codes_in(read_columns(file, digest, [column])[column]))
+    studies = [name for name, part in parts.items() if part.code in present]
+    alone = [n for n in preset_names() if [load_preset(n).survey] == studies]
+    single = next((n for n in alone if not load_preset(n).item_column.startswith("wave7")), None)
+    if single is None:
+        return preset
+    notes.append(f"{column} has rows of {studies[0]} alone: {single}, not {preset}")
+    return single
+
+
 def _read(declared: Declaration, one: OpenFile, result: Explanation) -> None:
     """Read the file and say who answered what."""
     items: list[CatalogItem] = []
@@ -279,16 +300,19 @@ def _read(declared: Declaration, one: OpenFile, result: Explanation) -> None:
     try:
         who = _respondents(declared, one, table)
     except ChronocoreError as error:
-        result.lacking.append(str(error))
+        result.lacking["rows"] = str(error)
         return
     result.notes += who.notes
     sizes = np.bincount(who.group, minlength=len(who.groups)).tolist()
-    for (_, _, wave, year), size in zip(who.groups, sizes, strict=True):
+    by_study = sorted(
+        zip(who.groups, sizes, strict=True), key=lambda e: (e[0][1] or "", e[0][2] or 0)
+    )
+    for (_, study, wave, year), size in by_study:
         if wave is not None:
-            result.waves[wave] = result.waves.get(wave, 0) + size
+            key = f"{study} {wave}" if study else str(wave)
+            result.waves[key] = result.waves.get(key, 0) + size
         if year is not None:
             result.years[year] = result.years.get(year, 0) + size
-    result.waves = dict(sorted(result.waves.items()))
     result.years = dict(sorted(result.years.items()))
     result.countries = who.countries
     result.unknown_countries = [c for c in who.countries if country_name(c) is None]
@@ -305,6 +329,11 @@ def _read(declared: Declaration, one: OpenFile, result: Explanation) -> None:
     if declared.catalog is None:
         # A question asked once gives no pair.
         result.questions = [q for q in result.questions if q.time_points >= 2]
+        if not one.file.value_labels:
+            result.notes.append(
+                "the file has no value labels; list the options of the questions in an item "
+                'catalog, and name it: items = "…"'
+            )
 
 
 def _catalog_items(declared: Declaration, one: OpenFile, result: Explanation) -> CheckedItems:
@@ -391,12 +420,18 @@ def _question(
 
 
 def _block(declared: Declaration, result: Explanation, file: str) -> str:
-    """Return a block for ``study.toml`` that reads the file as it was explained."""
+    """Return a block for ``study.toml`` that reads the file as it was explained.
+
+    What the file does not say is left to be filled in: ``"?"``.
+    """
     changes: dict[str, Any] = {}
     if declared.catalog is None:
-        changes["variables"] = [question.column for question in result.questions]
-    if any(line.startswith("weight:") for line in result.lacking):
+        changes["variables"] = [question.column for question in result.questions] or ["?"]
+    if "weight" in result.lacking:
         changes["weight"] = "none"
+    unknown = [role for role in result.lacking if role in ("country", "wave", "year", "study")]
+    if unknown:
+        changes["columns"] = Columns(**dict.fromkeys(unknown, "?"))
     if result.conflicts:
         changes["labels"] = "flag"
     source = Source(preset=result.preset, file=file, **changes)

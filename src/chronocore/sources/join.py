@@ -9,12 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronocore.errors import SourceError
+from chronocore.sources.answers import NOT_IN_THE_FILE
 from chronocore.sources.labels import same_label
 from chronocore.sources.microdata import MISSING, Item, Microdata
 
 __all__ = ["join_sources"]
-
-NOT_IN_THE_FILE = "not in the file"
 
 _KEYS = ("country", "study", "wave", "year")
 

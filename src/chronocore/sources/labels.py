@@ -30,6 +30,10 @@ __all__ = [
 FITS = 0.25
 CONFIRMS = 0.5
 BETTER = 0.15
+# What is left of the likeness of two labels of which only one says no.
+NEGATED = 0.6
+
+_NEGATIONS = frozenset({"not", "no", "never", "none", "without"})
 
 # Reasons in the order they are looked for: "not available, not applicable" is the latter.
 _REASONS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -141,7 +145,9 @@ def _likeness(one: str, other: str) -> float:
     left, right = set(a.split()), set(b.split())
     union = left | right
     shared = len(left & right) / len(union) if union else 0.0
-    return 0.6 * shared + 0.4 * difflib.SequenceMatcher(None, a, b, autojunk=False).ratio()
+    alike = 0.6 * shared + 0.4 * difflib.SequenceMatcher(None, a, b, autojunk=False).ratio()
+    # "Not an essential characteristic" shares all but one word with its opposite.
+    return alike if bool(left & _NEGATIONS) == bool(right & _NEGATIONS) else alike * NEGATED
 
 
 def same_label(one: str, other: str) -> bool:
@@ -195,7 +201,7 @@ def compare_labels(
         own = _fit(label, expected[code])
         best, other = max((_fit(label, expected[c]), c) for c in order if c != code)
         shown = expected[code][0]
-        if best >= CONFIRMS and best > own + BETTER:
+        if best >= CONFIRMS and (best > own + BETTER or best == 1.0 > own):
             moved[code] = other
             conflicts.append(LabelConflict(variable, "moved", code, raw, shown, where))
         elif own < FITS and not says_nothing(shown):

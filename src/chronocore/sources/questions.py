@@ -229,10 +229,12 @@ def item_from_labels(
     declared: Declaration,
     variable: str,
     opened: list[OpenFile],
-    codes: Mapping[str, Sequence[int]],
+    codes: Sequence[Sequence[int]],
     notes: list[str],
 ) -> CatalogItem:
     """Make an item of a question from the value labels of the files that ask it.
+
+    ``codes`` lists the codes that occur in each of those files.
 
     Raises
     ------
@@ -244,7 +246,8 @@ def item_from_labels(
     asked = [one for one in opened if variable in one.questions]
     where = f"{', '.join(one.name for one in asked)}, {variable}"
     options, doubts = scale_from_labels(
-        declared, [(o.file, o.questions[variable], codes[o.name]) for o in asked]
+        declared,
+        [(one.file, one.questions[variable], c) for one, c in zip(asked, codes, strict=True)],
     )
     notes.extend(f"{where}: {doubt}" for doubt in doubts)
     if len(options) < 2:

@@ -283,11 +283,11 @@ def _studies(
 
 
 def _design(column: pa.ChunkedArray) -> pa.Array:
-    """Return a stratum or PSU column as integer codes, null where it has none."""
+    """Return a stratum or PSU column as integer codes, null where it has none or a negative one."""
     values, place = distinct_values(column)
     numeric = all(v is None or (not isinstance(v, str) and v == int(v)) for v in values)
-    codes = [i if not numeric or v is None else int(v) for i, v in enumerate(values)]
-    empty = np.array([v is None for v in values])
+    codes = [int(v) if numeric and v is not None else i for i, v in enumerate(values)]
+    empty = np.array([v is None or (not isinstance(v, str) and v < 0) for v in values])
     return pa.array(np.array(codes, dtype=np.int64)[place], mask=empty[place])
 
 
@@ -415,6 +415,11 @@ def read_respondents(
         out = {country_code(code) for code in exclude_countries}
         kept = [k and g[0] not in out for k, g in zip(kept, groups, strict=True)]
     keep = None if all(kept) else np.array(kept)[group]
+    if keep is not None:
+        notes.append(
+            f"{file.name}: {int((~keep).sum()):,} rows outside the waves and countries asked for, "
+            "left out"
+        )
     repeated = 0
     if "respondent" in columns:
         repeats, said = _duplicates(table[columns["respondent"]], group, groups, file.name)

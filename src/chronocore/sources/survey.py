@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,11 @@ from numpy.typing import NDArray
 from chronocore.config import Source
 from chronocore.engines.base import Option
 from chronocore.errors import ConfigurationError, SourceError
-from chronocore.sources.answers import Answers, code_answers, distinct_values
+from chronocore.sources.answers import NOT_IN_THE_FILE, code_answers, distinct_values
 from chronocore.sources.cache import read_columns
 from chronocore.sources.catalog import CatalogItem
 from chronocore.sources.declaration import Declaration, OpenFile, declare, near, open_files
-from chronocore.sources.microdata import MISSING, Item, Microdata
+from chronocore.sources.microdata import Item, Microdata
 from chronocore.sources.questions import (
     CheckedItems,
     check_labels,
@@ -30,7 +29,8 @@ from chronocore.sources.questions import (
     settle,
     worded,
 )
-from chronocore.sources.respondents import Group, Respondents, read_respondents
+from chronocore.sources.respondents import Respondents, read_respondents
+from chronocore.sources.tally import Tally
 
 __all__ = ["codes_in", "read_survey", "survey_microdata"]
 
@@ -39,55 +39,6 @@ def codes_in(column: pa.ChunkedArray) -> list[int]:
     """Return the whole numbers that occur in a raw column."""
     values, _ = distinct_values(column)
     return sorted(int(v) for v in values if isinstance(v, int | float) and v == int(v))
-
-
-@dataclass(slots=True)
-class _Counts:
-    """What was counted while reading: missing answers, and where each option occurs."""
-
-    missing: dict[tuple[str, Group, str], int] = field(default_factory=dict)
-    points: dict[str, dict[tuple[str | None, int], dict[int, int]]] = field(default_factory=dict)
-    undeclared: dict[str, dict[str, int]] = field(default_factory=dict)
-
-    def add(self, variable: str, answers: Answers, groups: Sequence[Group]) -> None:
-        for reason, counts in answers.by_reason().items():
-            for i in np.flatnonzero(counts).tolist():
-                key = (variable, groups[i], reason)
-                self.missing[key] = self.missing.get(key, 0) + int(counts[i])
-        points = self.points.setdefault(variable, {})
-        for option, counts in answers.by_option().items():
-            for i in np.flatnonzero(counts).tolist():
-                _, study, wave, year = groups[i]
-                time = wave if wave is not None else year
-                if time is not None:
-                    at = points.setdefault((study, time), {})
-                    at[option] = at.get(option, 0) + int(counts[i])
-        for value, count in answers.undeclared().items():
-            seen = self.undeclared.setdefault(variable, {})
-            seen[value] = seen.get(value, 0) + count
-
-    def table(self) -> pa.Table:
-        rows = [(v, *group, reason, n) for (v, group, reason), n in self.missing.items()]
-        columns: list[Any] = list(zip(*rows, strict=True)) or [[] for _ in MISSING]
-        return pa.table(
-            [pa.array(values, kind) for values, kind in zip(columns, MISSING.types, strict=True)],
-            schema=MISSING,
-        )
-
-    def one_time_options(self, item: CatalogItem) -> list[str]:
-        """Return the options that occur at one time point only, where there are others."""
-        points = self.points.get(item.variable, {})
-        if len(points) < 2:
-            return []
-        lines: list[str] = []
-        for option in item.scale:
-            at = [point for point, counts in points.items() if counts.get(option.code)]
-            if len(at) == 1:
-                study, time = at[0]
-                lines.append(
-                    f"{option.code} ({option.label}) only in {f'{study} ' if study else ''}{time}"
-                )
-        return lines
 
 
 def _filtered(table: pa.Table, who: Respondents) -> tuple[pa.Table, pa.Table, NDArray[np.int64]]:
@@ -165,11 +116,11 @@ def read_survey(
                 declared,
                 str(variable),
                 opened,
-                {
-                    one.name: codes_in(table[one.questions[str(variable)]])
+                [
+                    codes_in(table[one.questions[str(variable)]])
                     for one, table in zip(opened, tables, strict=True)
                     if variable in one.questions
-                },
+                ],
                 notes,
             )
             for variable in questions
@@ -180,7 +131,7 @@ def read_survey(
     else:
         items = checked.items
     items = [worded(declared, item, opened) for item in items]
-    counts = _Counts()
+    tally = Tally()
     people: list[Respondents] = []
     parts: list[pa.Table] = []
     for number, one in enumerate(opened):
@@ -208,22 +159,24 @@ def read_survey(
                 f"{few(list(who.countries))} and the waves "
                 f"{sorted({g[2] for g in who.groups if g[2] is not None})}"
             )
+        tally.start(who.groups)
+        rows_of_group = np.bincount(group, minlength=len(who.groups))
         columns: dict[str, pa.ChunkedArray] = {n: kept[n] for n in kept.column_names}
         for item in items:
             column = one.questions.get(item.variable)
             if column is None:
                 columns[item.variable] = pa.chunked_array([pa.nulls(len(kept), pa.int8())])
-                _count_all(counts, item.variable, "not in the file", group, who.groups)
+                tally.add_missing(item.variable, NOT_IN_THE_FILE, rows_of_group)
                 continue
             coding = coding_of(declared, item, one.file, column)
             answers = code_answers(
                 raw[column], coding, group, len(who.groups), f"{one.name}, column {column}"
             )
             columns[item.variable] = pa.chunked_array([answers.column])
-            counts.add(item.variable, answers, who.groups)
+            tally.add(item.variable, answers)
         parts.append(pa.table(columns))
     respondents = pa.concat_tables(parts, promote_options="permissive")
-    _note_counts(declared, counts, items, opened, notes)
+    _note_counts(tally, items, opened, notes)
     used = list(dict.fromkeys(name for who in people for name in who.weights))
     if declared.weights and not used:
         notes.append(f"{', '.join(o.name for o in opened)}: no usable weight anywhere, unweighted")
@@ -234,35 +187,21 @@ def read_survey(
         items=tuple(_item(declared, item, opened) for item in items),
         weight=", ".join(used) or None,
         source=declared.preset.about or declared.preset.name,
-        provenance=_provenance(declared, opened, people, used, items, counts),
-        missing=counts.table(),
+        provenance=_provenance(declared, opened, people, used, items, tally),
+        missing=tally.missing(),
         notes=tuple(notes),
     )
 
 
-def _count_all(
-    counts: _Counts,
-    variable: str,
-    reason: str,
-    group: NDArray[np.int64],
-    groups: Sequence[Group],
-) -> None:
-    sizes = np.bincount(group, minlength=len(groups))
-    for i in np.flatnonzero(sizes).tolist():
-        key = (variable, groups[i], reason)
-        counts.missing[key] = counts.missing.get(key, 0) + int(sizes[i])
-
-
 def _note_counts(
-    declared: Declaration,
-    counts: _Counts,
+    tally: Tally,
     items: Sequence[CatalogItem],
     opened: Sequence[OpenFile],
     notes: list[str],
 ) -> None:
     where = ", ".join(one.name for one in opened)
     for item in items:
-        seen = counts.undeclared.get(item.variable)
+        seen = tally.undeclared.get(item.variable)
         if seen:
             labels = {
                 str(code): label
@@ -280,7 +219,7 @@ def _note_counts(
                 f"{where}, {item.variable}: codes that are neither options nor declared missing, "
                 f"left out: {few(shown, 6)}"
             )
-        once = counts.one_time_options(item)
+        once = tally.one_time_options(item)
         if once:
             notes.append(f"{where}, {item.variable}: options that occur once: {few(once, 6)}")
 
@@ -307,11 +246,8 @@ def _provenance(
     people: Sequence[Respondents],
     used: Sequence[str],
     items: Sequence[CatalogItem],
-    counts: _Counts,
+    tally: Tally,
 ) -> dict[str, Any]:
-    reasons: dict[str, int] = {}
-    for (_, _, reason), count in counts.missing.items():
-        reasons[reason] = reasons.get(reason, 0) + count
     return {
         "preset": declared.preset.name,
         "citation": declared.preset.citation,
@@ -335,7 +271,7 @@ def _provenance(
         ],
         "weights_used": list(used),
         "questions": len(items),
-        "missing_answers": dict(sorted(reasons.items())),
+        "missing_answers": tally.reasons(),
     }
 
 
