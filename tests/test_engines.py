@@ -204,6 +204,35 @@ def test_a_template_without_a_system_role_gets_it_in_the_users(vllm, model):
     assert engine.notes["system_role"] == "folded into the user message"
 
 
+@pytest.mark.parametrize("script", [{}, {"twice": True}, {"reject": 40}])
+def test_copies_of_a_model_share_the_requests(vllm, script):
+    engine = vllm(script, engine_args={"data_parallel_size": 2, "max_num_seqs": 3})
+    answers = {a.prompt_id: a for a in engine.answers(requests(40))}
+    assert len(answers) == 40
+    assert engine._max_in_flight == 12
+    assert len([p for p in engine._processes if p.name == "EngineCore"]) == 2
+    for place in range(40):
+        answer = answers[f"q{place}"]
+        if script.get("reject") == 37 + place:
+            assert answer.error == "engine"
+        else:
+            assert json.loads(answer.text)["1"] == answer.prompt_tokens == 37 + place
+    processes = engine._processes
+    engine.close()
+    assert not any(process.is_alive() for process in processes)
+
+
+def test_the_death_of_one_copy_ends_the_run_with_its_cause(vllm):
+    engine = vllm({"die_after": 9}, engine_args={"data_parallel_size": 2})
+    done = []
+    with pytest.raises(EngineError, match="ended by SIGKILL"):
+        collect(engine.answers(requests(60)), done)
+    assert len(done) < 60
+    slow = vllm({"delay": 4}, engine_args={"data_parallel_size": 2})
+    threading.Timer(1.0, slow.drain, [0.5]).start()
+    assert list(slow.answers(requests(9))) == []
+
+
 # -- identity ---------------------------------------------------------------------------------
 
 
@@ -320,7 +349,7 @@ def test_a_drain_finishes_what_is_in_flight_and_is_bounded(vllm):
     next(stream)
     engine.drain(10)
     assert len(list(stream)) == 2
-    slow = vllm({"delay": 60}, max_in_flight=3)
+    slow = vllm({"delay": 4}, max_in_flight=3)
     stream = slow.answers(requests(100))
     threading.Timer(1.0, slow.drain, [0.5]).start()
     started = time.monotonic()
