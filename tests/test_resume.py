@@ -88,7 +88,7 @@ def start_command(study, environment, kind, drain=10.0):
         ],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    for _ in range(20):
+    for _ in range(21 if kind == "hangs" else 20):
         assert child.stdout.readline() == "answered\n"
     return child
 
