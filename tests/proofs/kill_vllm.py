@@ -61,6 +61,7 @@ def prove(study: Path, model: str, kills: int, seed: int, pairs: int) -> dict[st
             figures["kills"] += 1
             rows, _ = check_rows(target)
             figures["rows at kills"].append(rows)
+            print(json.dumps(figures), file=sys.stderr, flush=True)
             assert figures["rows at kills"] == sorted(figures["rows at kills"]), "rows were lost"
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
