@@ -160,6 +160,19 @@ def test_what_is_sent(vllm, monkeypatch):
     assert (greedy.temperature, greedy.seed) == (0.0, None)
 
 
+def test_on_a_processor_prompts_are_not_split_where_something_is_drawn(vllm, monkeypatch):
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+    engine = vllm()  # puts the stand-in on the path
+    from vllm.platforms import current_platform
+
+    monkeypatch.setattr(current_platform, "is_cpu", lambda: True)
+    assert "enable_chunked_prefill" not in engine._arguments()
+    assert "enable_chunked_prefill" not in vllm(elicitation="logprob")._arguments()
+    assert vllm(temperature=0.7)._arguments()["enable_chunked_prefill"] is False
+    given = {"enable_chunked_prefill": True}
+    assert vllm(temperature=0.7, engine_args=given)._arguments()["enable_chunked_prefill"] is True
+
+
 def test_sampled_answers_and_first_tokens(vllm):
     sampled = vllm({"text": '{"answer": 2}'}, elicitation="sampled", samples=5)
     one = request(elicitation="sampled")

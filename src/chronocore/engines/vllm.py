@@ -609,6 +609,11 @@ class VllmEngine:
         platform = _import("vllm.platforms").current_platform
         if platform.is_cpu():
             arguments["enforce_eager"] = True
+            if self.settings.temperature:
+                # A prompt taken in parts makes vLLM wind back the request's random stream, which
+                # streams on a processor cannot do: its engine dies ("CPU Generator does not use
+                # offset", seen with 0.32). Whole prompts need no winding back.
+                arguments["enable_chunked_prefill"] = False
             if not {"kv_cache_memory_bytes", "gpu_memory_utilization"} & set(self._engine_args):
                 # vLLM would take nine tenths of a machine that others use as well.
                 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(_cpu_cache_gib(platform)))

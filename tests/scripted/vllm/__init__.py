@@ -30,6 +30,7 @@ class EngineArgs:
     dtype: str = "auto"
     quantization: str | None = None
     enable_prefix_caching: bool = False
+    enable_chunked_prefill: bool | None = None
     disable_log_stats: bool = False
     enforce_eager: bool = False
     max_model_len: int = 4000
