@@ -160,6 +160,19 @@ def test_what_is_sent(vllm, monkeypatch):
     assert (greedy.temperature, greedy.seed) == (0.0, None)
 
 
+def test_on_a_processor_prompts_are_not_split_where_something_is_drawn(vllm, monkeypatch):
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+    engine = vllm()  # puts the stand-in on the path
+    from vllm.platforms import current_platform
+
+    monkeypatch.setattr(current_platform, "is_cpu", lambda: True)
+    assert "enable_chunked_prefill" not in engine._arguments()
+    assert "enable_chunked_prefill" not in vllm(elicitation="logprob")._arguments()
+    assert vllm(temperature=0.7)._arguments()["enable_chunked_prefill"] is False
+    given = {"enable_chunked_prefill": True}
+    assert vllm(temperature=0.7, engine_args=given)._arguments()["enable_chunked_prefill"] is True
+
+
 def test_sampled_answers_and_first_tokens(vllm):
     sampled = vllm({"text": '{"answer": 2}'}, elicitation="sampled", samples=5)
     one = request(elicitation="sampled")
@@ -202,6 +215,35 @@ def test_a_template_without_a_system_role_gets_it_in_the_users(vllm, model):
     assert answer.prompt_tokens == len("<user>SYS\n\n" + "x" * 20 + "<assistant>")
     assert engine.count_tokens(request(system="SYS")) == answer.prompt_tokens
     assert engine.notes["system_role"] == "folded into the user message"
+
+
+@pytest.mark.parametrize("script", [{}, {"twice": True}, {"reject": 40}])
+def test_copies_of_a_model_share_the_requests(vllm, script):
+    engine = vllm(script, engine_args={"data_parallel_size": 2, "max_num_seqs": 3})
+    answers = {a.prompt_id: a for a in engine.answers(requests(40))}
+    assert len(answers) == 40
+    assert engine._max_in_flight == 12
+    assert len([p for p in engine._processes if p.name == "EngineCore"]) == 2
+    for place in range(40):
+        answer = answers[f"q{place}"]
+        if script.get("reject") == 37 + place:
+            assert answer.error == "engine"
+        else:
+            assert json.loads(answer.text)["1"] == answer.prompt_tokens == 37 + place
+    processes = engine._processes
+    engine.close()
+    assert not any(process.is_alive() for process in processes)
+
+
+def test_the_death_of_one_copy_ends_the_run_with_its_cause(vllm):
+    engine = vllm({"die_after": 9}, engine_args={"data_parallel_size": 2})
+    done = []
+    with pytest.raises(EngineError, match="ended by SIGKILL"):
+        collect(engine.answers(requests(60)), done)
+    assert len(done) < 60
+    slow = vllm({"delay": 4}, engine_args={"data_parallel_size": 2})
+    threading.Timer(1.0, slow.drain, [0.5]).start()
+    assert list(slow.answers(requests(9))) == []
 
 
 # -- identity ---------------------------------------------------------------------------------
@@ -320,7 +362,7 @@ def test_a_drain_finishes_what_is_in_flight_and_is_bounded(vllm):
     next(stream)
     engine.drain(10)
     assert len(list(stream)) == 2
-    slow = vllm({"delay": 60}, max_in_flight=3)
+    slow = vllm({"delay": 4}, max_in_flight=3)
     stream = slow.answers(requests(100))
     threading.Timer(1.0, slow.drain, [0.5]).start()
     started = time.monotonic()

@@ -176,6 +176,7 @@ def test_a_key_is_in_no_message_log_note_or_file(tmp_path, study, caplog):
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
     assert KEY not in shown
     assert "sk-ab" not in shown
+    assert "(Incorrect API key provided: <key>. <key>)" in str(caught.value)
     with Endpoint(lambda body, number: completion(message("no"))) as server:
         cc.predict(study, "openai:m", base_url=server.url)
     assert KEY not in caplog.text

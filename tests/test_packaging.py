@@ -17,7 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 def requirements():
     extras = PROJECT["optional-dependencies"]
-    tested = ("surveys", "openai", "report", "bench")
+    tested = ("surveys", "openai", "report", "remote", "bench")
     for text in [*PROJECT["dependencies"], *(t for name in tested for t in extras[name])]:
         match = re.match(r"(?P<name>[A-Za-z0-9-]+)>=(?P<version>[\d.]+)", text)
         assert match, f"{text} has no lower bound"

@@ -88,7 +88,7 @@ def start_command(study, environment, kind, drain=10.0):
         ],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    for _ in range(20):
+    for _ in range(21 if kind == "hangs" else 20):
         assert child.stdout.readline() == "answered\n"
     return child
 
@@ -485,6 +485,24 @@ def test_a_study_built_anew_in_between_is_not_written_to(study):
     with opened.writing_run(RUN, files):
         pass
     cc.build(study)
+
+
+def test_prompts_that_change_while_they_are_read_are_not_asked(study, monkeypatch):
+    module = sys.modules["chronocore.predict"]
+    real = module.requests_of
+
+    def builds(opened, *arguments, **options):
+        asked = real(opened, *arguments, **options)
+        text = (study / "study.toml").read_text()
+        changed = text.replace("min_respondents = 500", "min_respondents = 700")
+        (study / "study.toml").write_text(changed)
+        cc.build(study)
+        return asked
+
+    monkeypatch.setattr(module, "requests_of", builds)
+    with pytest.raises(cc.StudyError, match="built anew just now"):
+        cc.predict(study, ScriptedEngine())
+    assert not (study / "predictions").exists()
 
 
 # -- the loop ----------------------------------------------------------------------------------

@@ -382,6 +382,7 @@ def predict(
         try:
             engine = open_engine(model, options, opened.gold) if isinstance(model, str) else model
             try:
+                files = opened.manifest()["files"]  # before the prompts are read
                 prompts = requests_of(
                     opened,
                     kinds,
@@ -391,7 +392,9 @@ def predict(
                     by=by,
                     sample_seed=sample_seed,
                 )
-                return _run(opened, engine, name, kinds, prompts, repeats, progress, started, stop)
+                return _run(
+                    opened, files, engine, name, kinds, prompts, repeats, progress, started, stop
+                )
             finally:
                 engine.close()
         except KeyboardInterrupt as error:
@@ -421,6 +424,7 @@ class _Places:
 
 def _run(
     study: Study,
+    files: Mapping[str, str],
     engine: Engine,
     name: str | None,
     kinds: Sequence[str],
@@ -443,7 +447,7 @@ def _run(
     ids = pa.array([prompt.prompt_id for prompt in prompts], pa.string())
     places = _Places(prompts, ids, repeats)
     total = len(prompts) * repeats
-    with study.writing_run(identity, study.manifest()["files"]):
+    with study.writing_run(identity, files):
         label = _register(study, settings, name, carried)
         notices = study.recover(identity)
         study.set_errors_aside(identity, kinds, ids, repeats)

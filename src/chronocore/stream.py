@@ -242,7 +242,8 @@ class Writer:
         error, self._error = self._error, None
         if error is not None:
             with contextlib.suppress(Exception):
-                self._take()
+                while self._take():
+                    pass
                 self._flush()
             raise error
 

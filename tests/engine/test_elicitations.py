@@ -138,8 +138,9 @@ def test_first_token_probabilities_are_those_of_the_model(folder, local):
                 masses[letter] += float(probs[token])
         given = json.loads(row["text"])
         assert list(given) == [str(option["code"]) for option in prompt["options"]]
-        # The engine computes in bfloat16.
-        assert list(given.values()) == pytest.approx(list(masses.values()), abs=0.03)
+        # The engine computes in bfloat16; a wrong letter would be off by far more.
+        expected = pytest.approx(list(masses.values()), rel=0.2, abs=0.01)
+        assert list(given.values()) == expected
     assert seen == {"E143", "F117"}
 
 
@@ -153,7 +154,8 @@ def server(local):
         [
             str(Path(sys.executable).with_name("vllm")), "serve", MODEL, "--host", "127.0.0.1",
             "--port", str(port), "--served-model-name", "smollm2", "--max-model-len", "1024",
-            "--enforce-eager",
+            "--enforce-eager", "--no-enable-chunked-prefill", "--structured-outputs-config",
+            '{"backend": "xgrammar", "disable_any_whitespace": true}',
         ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -192,9 +194,9 @@ def test_an_endpoint_gives_the_same_in_every_way(folder, local, remote, server):
     here = {row["prompt_id"]: row for row in rows_of(folder, local["logprob"])}
     for row in rows_of(folder, remote["logprob"]):
         ours, theirs = (json.loads(r["text"]) for r in (here[row["prompt_id"]], row))
-        assert row["raw_sum"] <= here[row["prompt_id"]]["raw_sum"] + 0.03
+        assert row["raw_sum"] <= here[row["prompt_id"]]["raw_sum"] * 1.1
         top = max(ours, key=ours.get)
-        assert theirs[top] == pytest.approx(ours[top], abs=0.03)
+        assert theirs[top] == pytest.approx(ours[top], rel=0.1)
 
 
 def test_the_doctor_reaches_the_endpoint(server):

@@ -37,7 +37,7 @@ def prove(study: Path, model: str, kills: int, seed: int, pairs: int) -> dict[st
         shutil.copytree(study, target)
         command = [
             sys.executable, "-m", "chronocore_cli.main", "predict", str(target),
-            "--model", f"vllm:{model}", "--sample", str(pairs), "--json",
+            "--model", f"vllm:{model}", "--sample", str(pairs), "--concurrency", "4", "--json",
         ]  # fmt: skip
         while figures["kills"] < kills:
             before = set(parts_of(target))
@@ -61,6 +61,7 @@ def prove(study: Path, model: str, kills: int, seed: int, pairs: int) -> dict[st
             figures["kills"] += 1
             rows, _ = check_rows(target)
             figures["rows at kills"].append(rows)
+            print(json.dumps(figures), file=sys.stderr, flush=True)
             assert figures["rows at kills"] == sorted(figures["rows at kills"]), "rows were lost"
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -88,7 +89,7 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--pairs", type=int, default=70)
+    parser.add_argument("--pairs", type=int, default=40)
     given = parser.parse_args()
     figures = prove(given.study, given.model, given.kills, given.seed, given.pairs)
     print(json.dumps(figures, indent=2))

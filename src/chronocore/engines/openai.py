@@ -88,7 +88,7 @@ _PARAMETER = re.compile(
     r"(?:unsupported|unrecognized|unknown|unexpected|not supported|does not support|extra inputs)",
     re.IGNORECASE,
 )
-_KEY_LIKE = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][\w*.-]{6,}")
+_KEY_LIKE = re.compile(r"\b(?:sk|pk)-[\w*.-]{4,}|\bBearer \S+")
 
 
 def endpoint_address(base_url: str | None) -> str:

@@ -609,6 +609,11 @@ class VllmEngine:
         platform = _import("vllm.platforms").current_platform
         if platform.is_cpu():
             arguments["enforce_eager"] = True
+            if self.settings.temperature:
+                # A prompt taken in parts makes vLLM wind back the request's random stream, which
+                # streams on a processor cannot do: its engine dies ("CPU Generator does not use
+                # offset", seen with 0.32). Whole prompts need no winding back.
+                arguments["enable_chunked_prefill"] = False
             if not {"kv_cache_memory_bytes", "gpu_memory_utilization"} & set(self._engine_args):
                 # vLLM would take nine tenths of a machine that others use as well.
                 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(_cpu_cache_gib(platform)))
@@ -903,7 +908,10 @@ class _Replicas:
             except asyncio.CancelledError:
                 raise
             except BaseException as error:
-                outcome = error
+                if isinstance(error, Exception) and _is_rejection(error):
+                    outcome = _Rejected(request_id, prompt["prompt_token_ids"])
+                else:
+                    outcome = error
             with self._lock:
                 self._open.pop(request_id, None)
             self._finished.put(outcome)
@@ -931,7 +939,7 @@ class _Replicas:
         self._finished.put(error)
 
     def shutdown(self) -> None:
-        self._loop.call_soon_threadsafe(self._engine.shutdown)
+        self._engine.shutdown()
         self._end_loop()
 
     def _end_loop(self) -> None:
@@ -945,6 +953,18 @@ class _Replicas:
             asyncio.run_coroutine_threadsafe(end(), self._loop).result(5.0)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5.0)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Rejected:
+    """What stands for the output of a request that was not accepted."""
+
+    request_id: str
+    prompt_token_ids: Sequence[int]
+    outputs: Sequence[Any] = ()
+    finished: bool = True
 
 
 class _ReplicasCore:

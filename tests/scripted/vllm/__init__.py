@@ -30,11 +30,13 @@ class EngineArgs:
     dtype: str = "auto"
     quantization: str | None = None
     enable_prefix_caching: bool = False
+    enable_chunked_prefill: bool | None = None
     disable_log_stats: bool = False
     enforce_eager: bool = False
     max_model_len: int = 4000
     max_num_seqs: int = 4
     tensor_parallel_size: int = 1
+    data_parallel_size: int = 1
     gpu_memory_utilization: float = 0.9
     structured_outputs_config: Any = None
     reasoning_parser: str = ""
@@ -84,15 +86,19 @@ class LLMEngine:
             shutdown=engine._shutdown, outputs_queue=queue.SimpleQueue()
         )
         engine.renderer = SimpleNamespace(shutdown=lambda: None)
-        engine.vllm_config = SimpleNamespace(
-            model_config=SimpleNamespace(max_model_len=arguments.max_model_len, dtype="float32"),
-            cache_config=SimpleNamespace(num_gpu_blocks=1, block_size=16),
-            scheduler_config=SimpleNamespace(max_num_seqs=arguments.max_num_seqs),
-        )
+        engine.vllm_config = cls.config_of(arguments)
         if ours.recv() != "ready":
             engine.process.join()
             raise RuntimeError("Engine core initialization failed. See root cause above.")
         return engine
+
+    @staticmethod
+    def config_of(arguments):
+        return SimpleNamespace(
+            model_config=SimpleNamespace(max_model_len=arguments.max_model_len, dtype="float32"),
+            cache_config=SimpleNamespace(num_gpu_blocks=1, block_size=16),
+            scheduler_config=SimpleNamespace(max_num_seqs=arguments.max_num_seqs),
+        )
 
     def add_request(self, request_id, prompt, params):
         if self.script.get("reject") == len(prompt["prompt_token_ids"]):
