@@ -128,7 +128,9 @@ def test_the_noise_of_a_study(study):
         assert by_shift[shift].above_p95 == above[inside].sum()
         assert by_shift[shift].detected == table["detected"].to_numpy()[inside].sum()
     assert by_shift["all"].pairs == 129
-    assert by_shift["all_shifted"].detected == by_shift["all"].detected - by_shift["stable"].detected
+    assert (
+        by_shift["all_shifted"].detected == by_shift["all"].detected - by_shift["stable"].detected
+    )
     q = cc.false_discovery(table["p_value"].to_numpy())
     np.testing.assert_array_equal(table["q_value"], q)
     assert table["detected"].to_list() == (q <= 0.05 + 1e-12).tolist()
