@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chronocore as cc
+import chronocore_data
 from chronocore.claims import CLAIMS
 from chronocore.metrics import SHIFTS
 from chronocore.sweep import _mean_replicates, load_sweep
@@ -145,6 +146,41 @@ def test_claims_by_hand(counts):
     assert by_name["one_accurate_rises"].holds(statistics) == rises
     statistics["both", "strong"] = np.nan
     assert by_name["both_accurate_falls"].holds(statistics) is None
+
+
+def published(table, measures, scale=1.0):
+    """The published numbers by (model, set), as statistics by (measure, group)."""
+    found = {}
+    for name, model, survey, group, item, measure, value in chronocore_data.published_tables()[
+        "cells"
+    ]:
+        if name == table and survey == "all" and measure in measures:
+            found.setdefault((model, item), {})[measures[measure], group] = value * scale
+    return found
+
+
+def failing(claim, statistics):
+    by_name = {claim.name: claim for claim in CLAIMS}
+    return {key for key, values in statistics.items() if not by_name[claim].holds(values)}
+
+
+def test_claims_agree_with_the_published_tables_and_their_exceptions():
+    accuracy = published("t22", {"both": "both", "one_period": "one_period"})
+    assert len(accuracy) == 18
+    assert failing("both_accurate_falls", accuracy) == set()
+    # Appendix F.1: it falls slightly for four models under the looser set.
+    looser = {"Llama-3.3-70B", "Qwen3.5-35B", "Qwen3.8-Flash", "DeepSeek-V3"}
+    assert failing("one_accurate_rises", accuracy) == {(model, "looser") for model in looser}
+    alignment = published("t23", {"separated": "separated"}, 0.01)
+    assert failing("separated_rises", alignment) == {("Qwen3.5-35B", "looser")}
+    assert failing("separated_minority", alignment) == set()
+    change = published("t24", {"median_ratio": "median_ratio", "median_cosine": "median_cosine"})
+    assert failing("ratio_falls", change) == set()
+    # Equal at two decimals.
+    assert failing("cosine_rises", change) == {("GPT-4o", "looser"), ("GPT-5.4", "looser")}
+    stable = published("t25", {"preserves": "preserves"}, 0.01)
+    assert len(stable) == 18
+    assert failing("stable_preserved", stable) == set()
 
 
 def test_claims_take_the_closed_side():
