@@ -35,9 +35,7 @@ def _formats(context: click.Context, parameter: click.Parameter, value: str) -> 
     metavar="LIST",
     help="Formats of the figures in STUDY/figures, or none.",
 )
-@click.option(
-    "--run", "label", metavar="LABEL", help="The run that figures about one run show."
-)
+@click.option("--run", "label", metavar="LABEL", help="The run that figures about one run show.")
 @click.option(
     "--figures", "only", is_flag=True, help="Draw the figures alone and say what was left out."
 )

@@ -247,9 +247,7 @@ def pipeline(sheet: Sheet) -> Drawing | str:
         nonlocal y
         rows.append({"x": 16, "y": y + gap / 2, "text": "↓", "role": "muted", "align": "center"})
         if note:
-            rows.append(
-                {"x": 28, "y": y + gap / 2, "text": note, "role": "muted", "size": SMALL}
-            )
+            rows.append({"x": 28, "y": y + gap / 2, "text": note, "role": "muted", "size": SMALL})
         y += gap
 
     for name, label, losses in _STEPS:
@@ -267,8 +265,7 @@ def pipeline(sheet: Sheet) -> Drawing | str:
     if not said:
         return "The study's manifest has no counts of the build."
     counts = {
-        shift: sheet.results.cells.get(("t01", None, None, "all", None, shift))
-        for shift in SHIFTS
+        shift: sheet.results.cells.get(("t01", None, None, "all", None, shift)) for shift in SHIFTS
     }
     total = sum((cell.estimate or 0) for cell in counts.values() if cell) or 1
     y += 4
@@ -654,9 +651,7 @@ def four_patterns(sheet: Sheet) -> Drawing | str:
         alt.Chart(data([{"a": low, **row} for row in texts]))
         .mark_text(align="left", fontWeight="bold", color=colour("ink"))
         .encode(x=x, y=y, text="t:N"),
-        alt.Chart(data(arrows))
-        .mark_rule(strokeWidth=2)
-        .encode(x=x, x2="b:Q", y=y, color=own),
+        alt.Chart(data(arrows)).mark_rule(strokeWidth=2).encode(x=x, x2="b:Q", y=y, color=own),
         alt.Chart(data(arrows))
         .mark_point(filled=True, size=22, opacity=1)
         .encode(x=x, y=y, color=own),
@@ -675,9 +670,7 @@ def four_patterns(sheet: Sheet) -> Drawing | str:
             .mark_point(filled=False, size=74, opacity=1, strokeWidth=1.3)
             .encode(x=x, y=y, color=own)
         )
-    legend = key(
-        [("survey", "reference", "circle"), ("predicted", "model", "circle")], extent
-    )
+    legend = key([("survey", "reference", "circle"), ("predicted", "model", "circle")], extent)
     question = wrapped(plain(item["text"]), WIDTH, lines=3)
     head = flow(
         _paragraph([f"{where[0]} {where[1]}"], 0, weight="bold")
@@ -699,9 +692,7 @@ def four_patterns(sheet: Sheet) -> Drawing | str:
         ),
         description=(
             "Arrows of mean answers, survey above prediction: "
-            + "; ".join(
-                f"{sheet.country(pair)}, {name}" for name, pair, _ in chosen
-            )
+            + "; ".join(f"{sheet.country(pair)}, {name}" for name, pair, _ in chosen)
             + "."
         ),
         sources=(
@@ -747,13 +738,13 @@ def cumulative_curves(sheet: Sheet) -> Drawing | str:
             total = 0.0
             for at, share in zip(positions, shares, strict=True):
                 total += share
-                curves.append(
-                    {"x": at, "y": 100 * total, "k": name, "c": colour(role), "d": dash}
-                )
+                curves.append({"x": at, "y": 100 * total, "k": name, "c": colour(role), "d": dash})
         x = alt.X(
             "x:Q",
             scale=alt.Scale(domain=[positions[0], positions[-1]], nice=False, zero=False),
-            axis=number_axis(positions if len(positions) <= 6 else [positions[0], positions[-1]]),
+            axis=number_axis(
+                positions if len(positions) <= 6 else [positions[0], positions[-1]], flush=True
+            ),
         )  # fmt: skip
         y = alt.Y(
             "y:Q",
@@ -774,12 +765,13 @@ def cumulative_curves(sheet: Sheet) -> Drawing | str:
                 .encode(x=x, y=y)
             )  # fmt: skip
         head = [
-            f"{letters(index)} {sheet.country(pair, 18)}",
-            f"{pair['survey']} {plain(pair['variable'], 10)}, {pair['year_old']}–{pair['year_new']}",
+            f"{letters(index)} {sheet.country(pair)}",
+            f"{pair['year_old']}–{pair['year_new']}, {pair['survey']} {plain(pair['variable'])}",
             f"observed {number(row['d_h'], 'W')}",
             f"predicted {number(row['d_m'], 'W')} ({100 * row['d_m'] / row['d_h']:.0f}%)",
         ]
-        panels.append(layers(charts, width, 78, title(*head, small=True)))
+        short = [wrapped(line, width, SMALL, lines=1)[0] for line in head]
+        panels.append(layers(charts, width, 78, title(*short, small=True)))
     legend = key(
         [("survey, older", "reference-mid", "M-1.5,-.25L1.5,-.25L1.5,.25L-1.5,.25Z"),
          ("survey, newer", "reference", "M-1.5,-.25L1.5,-.25L1.5,.25L-1.5,.25Z"),

@@ -144,7 +144,9 @@ def width_of(text: str, size: float = FONT_SIZE) -> float:
     )  # fmt: skip
 
 
-def wrapped(text: str, width: float, size: float = FONT_SIZE, lines: int | None = None) -> list[str]:
+def wrapped(
+    text: str, width: float, size: float = FONT_SIZE, lines: int | None = None
+) -> list[str]:
     """Return text in lines that fit a width; what does not fit the lines ends with an ellipsis."""
     broad = max(int(width / (0.51 * size)), 8)
     found = textwrap.wrap(text, broad, break_long_words=True) or [""]
@@ -192,9 +194,7 @@ def key(entries: Sequence[tuple[str, str, str]], extent: float, hollow: bool = F
         needed = 14 + width_of(label) + 9
         if x > start and x + needed - 9 > width:
             x, line = start, line + 1
-        rows.append(
-            {"x": x + 5, "t": x + 14, "y": line, "l": label, "c": colour(role), "s": shape}
-        )
+        rows.append({"x": x + 5, "t": x + 14, "y": line, "l": label, "c": colour(role), "s": shape})
         x += needed
     base = alt.Chart(data(rows)).encode(
         y=alt.Y("y:Q", scale=alt.Scale(domain=[-0.5, line + 0.5], reverse=True), axis=None),
@@ -288,13 +288,19 @@ def number_axis(
     extent: float | None = None,
     labels: bool = True,
     unit: str = "",
+    flush: bool = False,
 ) -> alt.Axis:
-    """Return an axis of plain numbers; ``extent`` is the room of its labels at the left."""
+    """Return an axis of plain numbers.
+
+    ``extent`` is the room of its labels at the left; ``flush`` keeps the first and the last label
+    within the panel.
+    """
     room = {} if extent is None else {"minExtent": extent, "maxExtent": extent}
     return alt.Axis(
         title=heading,
         values=list(values),
         labels=labels,
+        labelFlush=flush,
         labelExpr=f"replace(format(datum.value, ',~r'), '-', '−') + '{unit}'",
         grid=grid,
         domain=not grid,
@@ -458,9 +464,7 @@ def trend(
 # -- text ----------------------------------------------------------------------------------------
 
 
-def flow(
-    rows: Sequence[Row], height: float, boxes: Sequence[Row] = (), extent: float = 0
-) -> Spec:
+def flow(rows: Sequence[Row], height: float, boxes: Sequence[Row] = (), extent: float = 0) -> Spec:
     """Return text placed by hand: rows with x, y, text and optional colour, weight and size.
 
     ``boxes`` lie behind the text: x, y, x2, y2 and a colour role. Above panels whose labels take

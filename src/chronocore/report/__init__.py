@@ -12,6 +12,7 @@ from chronocore.store import Study, write_atomic
 
 __all__ = ["LEGEND", "Finding", "findings", "report"]
 
+
 def report(
     study: str | Path | Study,
     path: str | Path | None = None,
