@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import altair as alt
@@ -515,7 +515,7 @@ def changed_mode(sheet: Sheet) -> Drawing | str:
         return "No shifted pair keeps its most common answer, and no stable pair changes it."
     extent = 120
     panels: list[Spec] = []
-    said = []
+    said: list[str] = []
     for pair, what in ((kept, "large shift, same mode"), (moved, "hardly a shift, other mode")):
         if pair is None:
             continue
@@ -565,7 +565,7 @@ def changed_mode(sheet: Sheet) -> Drawing | str:
 #: A predicted shift below this part of the observed one has no direction worth showing.
 _TENTH = 0.1
 
-_PATTERNS = (
+_PATTERNS: tuple[tuple[str, Callable[[Row], bool]], ...] = (
     ("same direction, too small", lambda r: r["cosine"] is not None and r["cosine"] > 0
      and _TENTH * r["d_h"] <= r["d_m"] < r["d_h"]),
     ("no change predicted", lambda r: r["d_m"] <= ATOL),
@@ -577,7 +577,8 @@ _PATTERNS = (
 
 
 def _mean(item: Row, shares: Sequence[float]) -> float:
-    return sum(o["position"] * p for o, p in zip(item["options"], shares, strict=True))
+    mean: float = sum(o["position"] * p for o, p in zip(item["options"], shares, strict=True))
+    return mean
 
 
 def four_patterns(sheet: Sheet) -> Drawing | str:
@@ -613,17 +614,14 @@ def four_patterns(sheet: Sheet) -> Drawing | str:
     step = 54.0
     means = []
     for index, (name, pair, _) in enumerate(chosen):
-        y = index * step
-        texts.append({"y": y + 7, "t": f"{sheet.country(pair, 24)}: {name}"})
-        for line, (role, old, new) in enumerate(
-            (
-                ("reference", pair["gold_old"], pair["gold_new"]),
-                ("model", *(sheet.prediction(pair, pair[e]) for e in ("year_old", "year_new"))),
-            )
-        ):
-            start, end = _mean(item, old), _mean(item, new)
+        at = index * step
+        texts.append({"y": at + 7, "t": f"{sheet.country(pair, 24)}: {name}"})
+        old, new = (sheet.prediction(pair, pair[year]) for year in ("year_old", "year_new"))
+        observed, predicted = (pair["gold_old"], pair["gold_new"]), (old, new)
+        for line, (role, shares) in enumerate((("reference", observed), ("model", predicted))):
+            start, end = _mean(item, shares[0]), _mean(item, shares[1])
             means += [start, end]
-            arrows.append({"y": y + 21 + 13 * line, "a": start, "b": end, "c": colour(role)})
+            arrows.append({"y": at + 21 + 13 * line, "a": start, "b": end, "c": colour(role)})
     low, high = min(means), max(means)
     pad = max(0.12 * (high - low), 0.04 * (positions[-1] - positions[0]))
     low, high = max(low - pad, positions[0]), min(high + pad, positions[-1])
@@ -684,11 +682,11 @@ def four_patterns(sheet: Sheet) -> Drawing | str:
         title="Patterns of predicted change",
         caption=(
             f"Mean answers from the older to the newer year in the surveys (grey) and as predicted "
-            f"by {sheet.focused} (blue); a ring marks no or hardly any change. {listed}. Chosen by rule: the question with the most of "
-            "the four patterns among evaluated shifted pairs (then the most pairs), and for each "
+            f"by {sheet.focused} (blue); a ring marks no or hardly any change. {listed}. "
+            "Chosen by rule: the question with the most of the four patterns among evaluated shifted pairs (then the most pairs), and for each "
             "pattern its largest human shift; a direction counts where the predicted shift is at "
-            f"least a tenth of the observed one.{note} Means simplify: direction is judged on whole "
-            f"distributions.{sheet.one_of}"
+            f"least a tenth of the observed one.{note} Means simplify: direction is judged on "
+            f"whole distributions.{sheet.one_of}"
         ),
         description=(
             "Arrows of mean answers, survey above prediction: "

@@ -7,7 +7,6 @@ as plain dicts, because altair copies every part again at every step of a compos
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -148,11 +147,23 @@ def wrapped(
     text: str, width: float, size: float = FONT_SIZE, lines: int | None = None
 ) -> list[str]:
     """Return text in lines that fit a width; what does not fit the lines ends with an ellipsis."""
-    broad = max(int(width / (0.51 * size)), 8)
-    found = textwrap.wrap(text, broad, break_long_words=True) or [""]
+    found = [""]
+    for word in text.split():
+        joined = f"{found[-1]} {word}".strip()
+        if width_of(joined, size) <= width:
+            found[-1] = joined
+            continue
+        if found[-1]:
+            found.append("")
+        for letter in word:
+            if found[-1] and width_of(found[-1] + letter, size) > width:
+                found.append("")
+            found[-1] += letter
     if lines is not None and len(found) > lines:
         found = found[:lines]
-        found[-1] = found[-1][: broad - 1].rstrip(" ,;:.") + "…"
+        while found[-1] and width_of(found[-1] + "…", size) > width:
+            found[-1] = found[-1][:-1]
+        found[-1] = found[-1].rstrip(" ,;:.") + "…"
     return found
 
 
@@ -295,7 +306,9 @@ def number_axis(
     ``extent`` is the room of its labels at the left; ``flush`` keeps the first and the last label
     within the panel.
     """
-    room = {} if extent is None else {"minExtent": extent, "maxExtent": extent}
+    room: dict[str, Any] = {}
+    if extent is not None:
+        room = {"minExtent": extent, "maxExtent": extent}
     return alt.Axis(
         title=heading,
         values=list(values),
@@ -490,7 +503,7 @@ def flow(rows: Sequence[Row], height: float, boxes: Sequence[Row] = (), extent: 
                 color=alt.Color("c:N", scale=None),
             )
         )  # fmt: skip
-    groups: dict[tuple[str, str, float, str, str], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         how = (
             row.get("align", "left"), row.get("weight", "normal"), row.get("size", FONT_SIZE),

@@ -171,8 +171,8 @@ def accuracy(sheet: Sheet) -> Drawing | str:
         title="Accuracy by human shift",
         caption=(
             f"Share of evaluated pairs whose predictions are within {tau} of the survey (W), by "
-            f"class of human shift: (a) for both years, (b) for exactly one. Lines are {sheet.level}"
-            f" bootstrap intervals. {sheet.few}{_beside_note(sheet)}{sheet.left_out}"
+            "class of human shift: (a) for both years, (b) for exactly one. Lines are "
+            f"{sheet.level} bootstrap intervals. {sheet.few}{_beside_note(sheet)}{sheet.left_out}"
         ),
         description="Both years accurate, in percent. "
         + _listed(sheet, "t08", "both", SHIFTS)
@@ -613,8 +613,8 @@ def errors(sheet: Sheet) -> Drawing | str:
     return Drawing(
         title="Errors of the two years",
         caption=(
-            f"Distances between prediction and survey of {sheet.focused} on {len(rows):,} evaluated "
-            f"pairs: (a) how many pairs have which distance in the older and the newer year, with "
+            f"Distances between prediction and survey of {sheet.focused} on {len(rows):,} "
+            f"evaluated pairs: (a) how many pairs have which distance in the older and the newer year, with "
             f"the tolerance τ = {sheet.results.tau_text} marked; (b) the two distances of each pair"
             f"{', points as large as the number of pairs there' if grid else ''}. On the dashed "
             "diagonal both years are equally far; the dotted square holds pairs accurate in both."

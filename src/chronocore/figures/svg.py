@@ -110,7 +110,7 @@ def _clean(element: ET.Element) -> None:
 
 
 def _renumber(root: ET.Element) -> None:
-    """Number the ids of a drawing: the renderer counts on from one drawing to the next."""
+    """Give a drawing ids of its own; the renderer counts on from one drawing to the next."""
     named = [element for element in root.iter() if "id" in element.attrib]
     ids = {element.attrib["id"]: f"part{index}" for index, element in enumerate(named)}
     for element in root.iter():
