@@ -46,8 +46,7 @@ def warmup() -> WarmupResult:
     cell_shares([0, 1, 1], 2, n_resamples=2, clusters=[0, 0, 1])
     sampling_noise([[0.5, 0.5]], repeats=2, seed=0)
     noise_floor([[0.5, 0.5]], [[0.4, 0.6]], repeats=2, seed=0)
-    multinomial.redrawn_shares(
-        np.array([0.5, 0.5]), *(np.array([x]) for x in (0, 2, 10, 0)), 2, np.uint64(0)
-    )
+    start, length, size, number = (np.array([x]) for x in (0, 2, 10, 0))
+    multinomial.redrawn_shares(np.array([0.5, 0.5]), start, length, size, number, 2, np.uint64(0))
     variance_components(np.ones((2, 2, 2)), np.ones((2, 2, 2)))
     return WarmupResult(len(compiled_kernels()), time.perf_counter() - started)
