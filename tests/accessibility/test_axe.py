@@ -21,7 +21,8 @@ needs_axe = pytest.mark.skipif(
 #: The shades that say a table can be scrolled keep axe from knowing what text stands on.
 _FLAT = """
 const flat = document.createElement('style');
-flat.textContent = '.scroll { background: none !important; overflow: visible !important } .cue { display: none }';
+flat.textContent = '.scroll { background: none !important; overflow: visible !important } '
+  + '.cue { display: none }';
 document.head.append(flat);
 document.querySelectorAll('details').forEach((part) => { part.open = true; });
 """

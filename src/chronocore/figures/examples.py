@@ -683,7 +683,8 @@ def four_patterns(sheet: Sheet) -> Drawing | str:
         caption=(
             f"Mean answers from the older to the newer year in the surveys (grey) and as predicted "
             f"by {sheet.focused} (blue); a ring marks no or hardly any change. {listed}. "
-            "Chosen by rule: the question with the most of the four patterns among evaluated shifted pairs (then the most pairs), and for each "
+            "Chosen by rule: the question with the most of the four patterns among evaluated "
+            "shifted pairs (then the most pairs), and for each "
             "pattern its largest human shift; a direction counts where the predicted shift is at "
             f"least a tenth of the observed one.{note} Means simplify: direction is judged on "
             f"whole distributions.{sheet.one_of}"

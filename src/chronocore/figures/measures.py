@@ -614,7 +614,8 @@ def errors(sheet: Sheet) -> Drawing | str:
         title="Errors of the two years",
         caption=(
             f"Distances between prediction and survey of {sheet.focused} on {len(rows):,} "
-            f"evaluated pairs: (a) how many pairs have which distance in the older and the newer year, with "
+            "evaluated pairs: (a) how many pairs have which distance in the older and the newer "
+            "year, with "
             f"the tolerance τ = {sheet.results.tau_text} marked; (b) the two distances of each pair"
             f"{', points as large as the number of pairs there' if grid else ''}. On the dashed "
             "diagonal both years are equally far; the dotted square holds pairs accurate in both."
