@@ -626,12 +626,13 @@ def four_patterns(sheet: Sheet) -> Drawing | str:
     pad = max(0.12 * (high - low), 0.04 * (positions[-1] - positions[0]))
     low, high = max(low - pad, positions[0]), min(high + pad, positions[-1])
     extent = 0
-    width = WIDTH - 12
+    width = WIDTH - 14
     scale = alt.Scale(domain=[low, high], nice=False, zero=False)
     x = alt.X(
         "a:Q", scale=scale,
         axis=number_axis(
-            even_ticks(low, high, 6), heading="mean answer on the question's own scale", grid=True
+            even_ticks(low, high, 6), heading="mean answer on the question's own scale",
+            grid=True, flush=True,
         ),
     )  # fmt: skip
     height = step * len(chosen)
@@ -721,8 +722,8 @@ def cumulative_curves(sheet: Sheet) -> Drawing | str:
             f"No evaluated pair of {sheet.focused} with a strong or very strong shift changes "
             "less in the predictions than in the surveys."
         )
-    extent = 26
-    width = (WIDTH - 2 * extent - 14) / 2
+    extent = 30
+    width = (WIDTH - 2 * extent - 18) / 2
     panels = []
     for index, row in enumerate(chosen):
         pair = sheet.pairs[row["pair_id"]]

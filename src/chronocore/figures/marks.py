@@ -202,7 +202,7 @@ def key(entries: Sequence[tuple[str, str, str]], extent: float, hollow: bool = F
     start = float(-extent)
     x, line, rows = start, 0, []
     for label, role, shape in entries:
-        needed = 14 + width_of(label) + 9
+        needed = 14 + 1.06 * width_of(label) + 9
         if x > start and x + needed - 9 > width:
             x, line = start, line + 1
         rows.append({"x": x + 5, "t": x + 14, "y": line, "l": label, "c": colour(role), "s": shape})
