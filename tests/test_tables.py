@@ -6,6 +6,7 @@ import importlib
 import json
 import math
 import shutil
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -32,6 +33,7 @@ from chronocore.tables import (
 )
 from chronocore_bench.study import MODELS, evaluate, synthetic_benchmark
 
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 SHIFTS = ("stable", "moderate", "strong", "very_strong")
 
 # -- formula models on the open sample --------------------------------------------------------
@@ -516,6 +518,16 @@ def test_intervals_are_shown_on_request(evaluated):
 
 
 # -- the paper's values -------------------------------------------------------------------------
+
+
+def test_the_reference_lists_every_table_and_measure(paper_size):
+    _, tables = paper_size
+    text = (DOCS / "reference" / "tables.md").read_text(encoding="utf-8")
+    for name, table in tables.items():
+        assert f"| `{name}` |" in text
+        if name not in ("noise", "noise-floor"):
+            for measure in set(table["measure"].to_pylist()):
+                assert f"`{measure}`" in text, (name, measure)
 
 
 def test_published_values_are_cells_of_these_tables(paper_size):
