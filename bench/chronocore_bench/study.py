@@ -28,7 +28,6 @@ import chronocore as cc
 import chronocore_data
 from chronocore import schema
 from chronocore.config import ScoreSettings, Source, StudyConfig
-from chronocore.identity import pair_id, time_point_key
 from chronocore.scores import PairPredictions, pair_predictions, pair_scores
 from chronocore.store import Study
 from chronocore.tables import Benchmark, Context, Evaluation, all_tables
@@ -142,11 +141,10 @@ def synthetic_benchmark(n_pairs: int = 10_360, seed: int = 0) -> SyntheticBenchm
                     "probs": (probs / probs.sum()).tolist(),
                 }
             )  # fmt: skip
-        keys = [time_point_key(waves[0], years[0]), time_point_key(waves[-1], years[-1])]
         ends = [gold[-t]["probs"], gold[-1]["probs"]]
         pairs.append(
             {
-                "pair_id": pair_id(survey, f"Q{v}", code, str(keys[0]), str(keys[1])),
+                "pair_id": f"p{(index * 2_654_435_761) % 2**32:016x}",
                 "survey": survey, "variable": f"Q{v}", "country": code,
                 "country_name": country["country_name"], "region": country["region"],
                 "topic": f"{survey.upper()} topic {v % (11 if survey == 'wvs' else 8)}",
@@ -195,24 +193,40 @@ def predictions_of(benchmark: SyntheticBenchmark, model: str) -> pa.Table:
     """Return the answers of a synthetic model that knows a part of the change."""
     number = MODELS.index(model)
     rng = np.random.default_rng([7, number])
-    rows: list[dict[str, Any]] = []
     still, noise = 0.2 + 0.07 * number, 0.25 + 0.04 * number
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    pairs = benchmark.pairs.select(["pair_id", "gold_old", "gold_new"]).to_pylist()
-    for pair in pairs:
-        a, b = np.array(pair["gold_old"]), np.array(pair["gold_new"])
-        undated = (1 - noise) * (a + b) / 2 + noise * rng.dirichlet(np.ones(len(a)))
-        old = undated if rng.random() < still else 0.8 * undated + 0.2 * a
-        new = old if rng.random() < still else 0.75 * undated + 0.25 * b
+    golds = [benchmark.pairs[name].combine_chunks() for name in ("gold_old", "gold_new")]
+    starts = golds[0].offsets.to_numpy()
+    lengths = np.diff(starts)
+    flat = [gold.flatten().to_numpy() for gold in golds]
+    answers = {end: np.empty(len(flat[0])) for end in ("old", "new", "undated")}
+    for k in np.unique(lengths):
+        rows = np.flatnonzero(lengths == k)
+        place = starts[rows][:, None] + np.arange(k)
+        a, b = flat[0][place], flat[1][place]
+        undated = (1 - noise) * (a + b) / 2 + noise * rng.dirichlet(np.ones(k), len(rows))
+        keeps = rng.random((2, len(rows), 1)) < still
+        old = np.where(keeps[0], undated, 0.8 * undated + 0.2 * a)
+        new = np.where(keeps[1], old, 0.75 * undated + 0.25 * b)
         for end, probs in (("old", old), ("new", new), ("undated", undated)):
-            rows.append(
-                {
-                    "run_id": "", "model": model, "prompt_id": f"q{pair['pair_id'][1:]}-{end}",
-                    "repeat": 0, "status": "ok", "attempt": 1, "created_at": now,
-                    "probs": (probs / probs.sum()).tolist(),
-                }
-            )  # fmt: skip
-    return pa.Table.from_pylist(rows, schema=schema.PREDICTIONS)
+            answers[end][place] = probs / probs.sum(axis=1, keepdims=True)
+    ids = benchmark.pairs["pair_id"].to_pylist()
+    n = 3 * len(ids)
+    offsets = np.concatenate([starts[:-1] + j * starts[-1] for j in range(3)] + [[3 * starts[-1]]])
+    columns: dict[str, Any] = {
+        "run_id": [""] * n,
+        "model": [model] * n,
+        "prompt_id": [f"q{one[1:]}-{end}" for end in answers for one in ids],
+        "repeat": pa.array(np.zeros(n), pa.int32()),
+        "status": ["ok"] * n,
+        "attempt": pa.array(np.ones(n), pa.int32()),
+        "created_at": pa.array([datetime(2026, 1, 1, tzinfo=UTC)] * n, pa.timestamp("us", "UTC")),
+        "probs": pa.ListArray.from_arrays(
+            pa.array(offsets, pa.int32()), np.concatenate(list(answers.values()))
+        ),
+    }
+    for field in schema.PREDICTIONS:
+        columns.setdefault(field.name, pa.nulls(n, field.type))
+    return schema.conform(pa.table(columns), schema.PREDICTIONS)
 
 
 def evaluate(

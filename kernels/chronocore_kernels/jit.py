@@ -20,7 +20,7 @@ import hashlib
 import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast, overload
@@ -28,7 +28,7 @@ from typing import Any, TypeVar, cast, overload
 import numba
 import numpy as np
 
-__all__ = ["JIT_ENABLED", "compiled_kernels", "inline", "kernel"]
+__all__ = ["JIT_ENABLED", "compiled_kernels", "inline", "kernel", "threads"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -173,3 +173,18 @@ def kernel(*, parallel: bool = False) -> Callable[[F], F]:
         return cast(F, entry)
 
     return decorate
+
+
+@contextlib.contextmanager
+def threads(limit: int) -> Iterator[None]:
+    """Run kernels on at most ``limit`` threads: for work that waking another costs more than.
+
+    Where other programs keep the cores busy, a thread that waits for its turn can hold a call of
+    microseconds for milliseconds. Results do not depend on the number of threads.
+    """
+    before = numba.get_num_threads()
+    numba.set_num_threads(max(1, min(limit, before)))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)

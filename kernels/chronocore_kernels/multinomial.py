@@ -660,7 +660,7 @@ def _noise_floor(
         )
         _quantiles(distances, support.shape[0] == 0, unit, half, out[row, 1:])
         total = 0.0
-        count = 0
+        count = np.int64(0)
         for i in range(repeats):
             total += distances[i]
             count += np.int64(distances[i] >= observed[row] - tolerance)

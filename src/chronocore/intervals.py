@@ -46,6 +46,12 @@ class Units:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def ordered(self, columns: NDArray[Any]) -> NDArray[Any]:
+        """Return columns (..., n) with the rows of each unit side by side."""
+        if (self.order[1:] > self.order[:-1]).all():  # they lie like that
+            return np.ascontiguousarray(columns)
+        return np.ascontiguousarray(columns[..., self.order])
+
 
 def units_of(clusters: Any, n: int) -> Units:
     """Return the units of ``n`` rows; every row is its own without ``clusters``.
@@ -106,7 +112,7 @@ def two_level_replicates(
     """
     if columns.shape[1] == 1:
         return _one_level(columns[:, 0], statistic, units, n_resamples, seed)
-    ordered = np.ascontiguousarray(columns[:, :, units.order])
+    ordered = units.ordered(columns)
     base = seed_base(seed)
     if statistic == "median":
         return two_level.two_level_quantiles(ordered, units.offsets, 0.5, base, n_resamples)
@@ -260,6 +266,14 @@ def cell_interval(
         raise InvalidInputError("values must be finite; leave missing values out")
     if not len(column):
         return float("nan"), float("nan"), float("nan")
+    if statistic == "proportion" and weights is None:
+        codes = np.where(np.isnan(again), -1.0, again).astype(np.int8)
+        shares = cell_shares(
+            column.astype(np.int8), 2, n_resamples=n_resamples, redrawn=codes, clusters=clusters,
+            confidence_level=confidence_level, seed=seed,
+        )  # fmt: skip
+        estimate, low, high = (float(part[1]) for part in shares)
+        return estimate, low, high
     units = units_of(clusters, len(column))
     if weights is not None:
         return _weighted(
@@ -270,8 +284,6 @@ def cell_interval(
         column[None], again[None], statistic, units, n_resamples, confidence_level, seed
     )
     estimate, low, high = (float(part[0]) for part in found)
-    if statistic == "proportion":
-        low, high = max(low, 0.0), min(high, 1.0)
     return estimate, low, high
 
 
@@ -354,7 +366,7 @@ def cell_shares(
     units = units_of(clusters, len(classes))
     again = classes[None] if redrawn is None else _check_redrawn(redrawn, len(classes), np.int8)
     drawn = two_level.two_level_counts(
-        np.ascontiguousarray(again[:, units.order], dtype=np.int8),
+        units.ordered(again.astype(np.int8, copy=False)),
         n_classes,
         units.offsets,
         seed_base(seed),

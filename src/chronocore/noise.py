@@ -306,7 +306,7 @@ def noise_floor(
     --------
     >>> floor = noise_floor([[0.5, 0.5], [0.5, 0.5]], [[0.49, 0.51], [0.3, 0.7]], n=900, seed=0)
     >>> floor.p_value.round(2).tolist()
-    [0.71, 0.0]
+    [0.7, 0.0]
     """
     named = [("gold_old", _distributions(gold_old, "gold_old"))]
     named.append(("gold_new", _distributions(gold_new, "gold_new")))

@@ -9,9 +9,11 @@ import numpy as np
 
 from chronocore.components import variance_components
 from chronocore.inference import bootstrap
+from chronocore.intervals import cell_interval, cell_shares
 from chronocore.metrics import direction_cosine, wasserstein, weighted_distributions
-from chronocore.noise import sampling_noise
+from chronocore.noise import noise_floor, sampling_noise
 from chronocore.survey_design import design_mean, design_shares
+from chronocore_kernels import multinomial
 from chronocore_kernels.jit import compiled_kernels
 
 __all__ = ["WarmupResult", "warmup"]
@@ -40,6 +42,14 @@ def warmup() -> WarmupResult:
         bootstrap(values, statistic, n_resamples=2, seed=0)
         bootstrap(values, statistic, n_resamples=2, seed=0, method="resample")
     bootstrap([0, 1, 1], "proportion", n_resamples=2, seed=0)
+    bootstrap(values, "mean", n_resamples=2, seed=0, clusters=values > 0.5)
+    again = np.stack([values, values])
+    for statistic in ("mean", "median"):
+        cell_interval(values, statistic, n_resamples=2, redrawn=again)
+    cell_shares([0, 1, 1], 2, n_resamples=2, clusters=[0, 0, 1])
     sampling_noise([[0.5, 0.5]], repeats=2, seed=0)
+    noise_floor([[0.5, 0.5]], [[0.4, 0.6]], repeats=2, seed=0)
+    start, length, size, number = (np.array([x]) for x in (0, 2, 10, 0))
+    multinomial.redrawn_shares(np.array([0.5, 0.5]), start, length, size, number, 2, np.uint64(0))
     variance_components(np.ones((2, 2, 2)), np.ones((2, 2, 2)))
     return WarmupResult(len(compiled_kernels()), time.perf_counter() - started)

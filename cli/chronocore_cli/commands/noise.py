@@ -58,7 +58,7 @@ def noise(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Simulate how much of the observed shifts is sampling noise.
+    """Test every shift against sampling noise.
 
     Draws samples of unchanged opinion for every pair, and tests each pair's shift against them
     with the surveys' effective sample sizes. One row a pair is kept in STUDY/noise.

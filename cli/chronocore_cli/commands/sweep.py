@@ -79,7 +79,7 @@ def sweep(
     resamples: int,
     as_json: bool,
 ) -> None:
-    """Check every finding under every combination of choices.
+    """Check the findings under every choice.
 
     Boundary sets x tolerances x retention x runs (and their instructions) x bootstrap seeds. A
     sweep that was stopped goes on where it stopped; its cells are in STUDY/sweep.

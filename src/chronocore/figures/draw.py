@@ -130,9 +130,7 @@ def _render(spec: Spec) -> str:
     return drawing
 
 
-def draw(
-    results: Results, names: Sequence[str] | None = None, run: str | None = None
-) -> Gallery:
+def draw(results: Results, names: Sequence[str] | None = None, run: str | None = None) -> Gallery:
     """Draw figures of a study.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import altair as alt
@@ -247,9 +247,7 @@ def pipeline(sheet: Sheet) -> Drawing | str:
         nonlocal y
         rows.append({"x": 16, "y": y + gap / 2, "text": "↓", "role": "muted", "align": "center"})
         if note:
-            rows.append(
-                {"x": 28, "y": y + gap / 2, "text": note, "role": "muted", "size": SMALL}
-            )
+            rows.append({"x": 28, "y": y + gap / 2, "text": note, "role": "muted", "size": SMALL})
         y += gap
 
     for name, label, losses in _STEPS:
@@ -267,8 +265,7 @@ def pipeline(sheet: Sheet) -> Drawing | str:
     if not said:
         return "The study's manifest has no counts of the build."
     counts = {
-        shift: sheet.results.cells.get(("t01", None, None, "all", None, shift))
-        for shift in SHIFTS
+        shift: sheet.results.cells.get(("t01", None, None, "all", None, shift)) for shift in SHIFTS
     }
     total = sum((cell.estimate or 0) for cell in counts.values() if cell) or 1
     y += 4
@@ -518,7 +515,7 @@ def changed_mode(sheet: Sheet) -> Drawing | str:
         return "No shifted pair keeps its most common answer, and no stable pair changes it."
     extent = 120
     panels: list[Spec] = []
-    said = []
+    said: list[str] = []
     for pair, what in ((kept, "large shift, same mode"), (moved, "hardly a shift, other mode")):
         if pair is None:
             continue
@@ -568,7 +565,7 @@ def changed_mode(sheet: Sheet) -> Drawing | str:
 #: A predicted shift below this part of the observed one has no direction worth showing.
 _TENTH = 0.1
 
-_PATTERNS = (
+_PATTERNS: tuple[tuple[str, Callable[[Row], bool]], ...] = (
     ("same direction, too small", lambda r: r["cosine"] is not None and r["cosine"] > 0
      and _TENTH * r["d_h"] <= r["d_m"] < r["d_h"]),
     ("no change predicted", lambda r: r["d_m"] <= ATOL),
@@ -580,7 +577,8 @@ _PATTERNS = (
 
 
 def _mean(item: Row, shares: Sequence[float]) -> float:
-    return sum(o["position"] * p for o, p in zip(item["options"], shares, strict=True))
+    mean: float = sum(o["position"] * p for o, p in zip(item["options"], shares, strict=True))
+    return mean
 
 
 def four_patterns(sheet: Sheet) -> Drawing | str:
@@ -616,27 +614,25 @@ def four_patterns(sheet: Sheet) -> Drawing | str:
     step = 54.0
     means = []
     for index, (name, pair, _) in enumerate(chosen):
-        y = index * step
-        texts.append({"y": y + 7, "t": f"{sheet.country(pair, 24)}: {name}"})
-        for line, (role, old, new) in enumerate(
-            (
-                ("reference", pair["gold_old"], pair["gold_new"]),
-                ("model", *(sheet.prediction(pair, pair[e]) for e in ("year_old", "year_new"))),
-            )
-        ):
-            start, end = _mean(item, old), _mean(item, new)
+        at = index * step
+        texts.append({"y": at + 7, "t": f"{sheet.country(pair, 24)}: {name}"})
+        old, new = (sheet.prediction(pair, pair[year]) for year in ("year_old", "year_new"))
+        observed, predicted = (pair["gold_old"], pair["gold_new"]), (old, new)
+        for line, (role, shares) in enumerate((("reference", observed), ("model", predicted))):
+            start, end = _mean(item, shares[0]), _mean(item, shares[1])
             means += [start, end]
-            arrows.append({"y": y + 21 + 13 * line, "a": start, "b": end, "c": colour(role)})
+            arrows.append({"y": at + 21 + 13 * line, "a": start, "b": end, "c": colour(role)})
     low, high = min(means), max(means)
     pad = max(0.12 * (high - low), 0.04 * (positions[-1] - positions[0]))
     low, high = max(low - pad, positions[0]), min(high + pad, positions[-1])
     extent = 0
-    width = WIDTH - 12
+    width = WIDTH - 14
     scale = alt.Scale(domain=[low, high], nice=False, zero=False)
     x = alt.X(
         "a:Q", scale=scale,
         axis=number_axis(
-            even_ticks(low, high, 6), heading="mean answer on the question's own scale", grid=True
+            even_ticks(low, high, 6), heading="mean answer on the question's own scale",
+            grid=True, flush=True,
         ),
     )  # fmt: skip
     height = step * len(chosen)
@@ -654,9 +650,7 @@ def four_patterns(sheet: Sheet) -> Drawing | str:
         alt.Chart(data([{"a": low, **row} for row in texts]))
         .mark_text(align="left", fontWeight="bold", color=colour("ink"))
         .encode(x=x, y=y, text="t:N"),
-        alt.Chart(data(arrows))
-        .mark_rule(strokeWidth=2)
-        .encode(x=x, x2="b:Q", y=y, color=own),
+        alt.Chart(data(arrows)).mark_rule(strokeWidth=2).encode(x=x, x2="b:Q", y=y, color=own),
         alt.Chart(data(arrows))
         .mark_point(filled=True, size=22, opacity=1)
         .encode(x=x, y=y, color=own),
@@ -675,9 +669,7 @@ def four_patterns(sheet: Sheet) -> Drawing | str:
             .mark_point(filled=False, size=74, opacity=1, strokeWidth=1.3)
             .encode(x=x, y=y, color=own)
         )
-    legend = key(
-        [("survey", "reference", "circle"), ("predicted", "model", "circle")], extent
-    )
+    legend = key([("survey", "reference", "circle"), ("predicted", "model", "circle")], extent)
     question = wrapped(plain(item["text"]), WIDTH, lines=3)
     head = flow(
         _paragraph([f"{where[0]} {where[1]}"], 0, weight="bold")
@@ -691,17 +683,16 @@ def four_patterns(sheet: Sheet) -> Drawing | str:
         title="Patterns of predicted change",
         caption=(
             f"Mean answers from the older to the newer year in the surveys (grey) and as predicted "
-            f"by {sheet.focused} (blue); a ring marks no or hardly any change. {listed}. Chosen by rule: the question with the most of "
-            "the four patterns among evaluated shifted pairs (then the most pairs), and for each "
+            f"by {sheet.focused} (blue); a ring marks no or hardly any change. {listed}. "
+            "Chosen by rule: the question with the most of the four patterns among evaluated "
+            "shifted pairs (then the most pairs), and for each "
             "pattern its largest human shift; a direction counts where the predicted shift is at "
-            f"least a tenth of the observed one.{note} Means simplify: direction is judged on whole "
-            f"distributions.{sheet.one_of}"
+            f"least a tenth of the observed one.{note} Means simplify: direction is judged on "
+            f"whole distributions.{sheet.one_of}"
         ),
         description=(
             "Arrows of mean answers, survey above prediction: "
-            + "; ".join(
-                f"{sheet.country(pair)}, {name}" for name, pair, _ in chosen
-            )
+            + "; ".join(f"{sheet.country(pair)}, {name}" for name, pair, _ in chosen)
             + "."
         ),
         sources=(
@@ -731,8 +722,8 @@ def cumulative_curves(sheet: Sheet) -> Drawing | str:
             f"No evaluated pair of {sheet.focused} with a strong or very strong shift changes "
             "less in the predictions than in the surveys."
         )
-    extent = 26
-    width = (WIDTH - 2 * extent - 14) / 2
+    extent = 30
+    width = (WIDTH - 2 * extent - 18) / 2
     panels = []
     for index, row in enumerate(chosen):
         pair = sheet.pairs[row["pair_id"]]
@@ -747,13 +738,13 @@ def cumulative_curves(sheet: Sheet) -> Drawing | str:
             total = 0.0
             for at, share in zip(positions, shares, strict=True):
                 total += share
-                curves.append(
-                    {"x": at, "y": 100 * total, "k": name, "c": colour(role), "d": dash}
-                )
+                curves.append({"x": at, "y": 100 * total, "k": name, "c": colour(role), "d": dash})
         x = alt.X(
             "x:Q",
             scale=alt.Scale(domain=[positions[0], positions[-1]], nice=False, zero=False),
-            axis=number_axis(positions if len(positions) <= 6 else [positions[0], positions[-1]]),
+            axis=number_axis(
+                positions if len(positions) <= 6 else [positions[0], positions[-1]], flush=True
+            ),
         )  # fmt: skip
         y = alt.Y(
             "y:Q",
@@ -774,12 +765,13 @@ def cumulative_curves(sheet: Sheet) -> Drawing | str:
                 .encode(x=x, y=y)
             )  # fmt: skip
         head = [
-            f"{letters(index)} {sheet.country(pair, 18)}",
-            f"{pair['survey']} {plain(pair['variable'], 10)}, {pair['year_old']}–{pair['year_new']}",
+            f"{letters(index)} {sheet.country(pair)}",
+            f"{pair['year_old']}–{pair['year_new']}, {pair['survey']} {plain(pair['variable'])}",
             f"observed {number(row['d_h'], 'W')}",
             f"predicted {number(row['d_m'], 'W')} ({100 * row['d_m'] / row['d_h']:.0f}%)",
         ]
-        panels.append(layers(charts, width, 78, title(*head, small=True)))
+        short = [wrapped(line, width, SMALL, lines=1)[0] for line in head]
+        panels.append(layers(charts, width, 78, title(*short, small=True)))
     legend = key(
         [("survey, older", "reference-mid", "M-1.5,-.25L1.5,-.25L1.5,.25L-1.5,.25Z"),
          ("survey, newer", "reference", "M-1.5,-.25L1.5,-.25L1.5,.25L-1.5,.25Z"),

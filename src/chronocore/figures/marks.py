@@ -7,7 +7,6 @@ as plain dicts, because altair copies every part again at every step of a compos
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -144,13 +143,27 @@ def width_of(text: str, size: float = FONT_SIZE) -> float:
     )  # fmt: skip
 
 
-def wrapped(text: str, width: float, size: float = FONT_SIZE, lines: int | None = None) -> list[str]:
+def wrapped(
+    text: str, width: float, size: float = FONT_SIZE, lines: int | None = None
+) -> list[str]:
     """Return text in lines that fit a width; what does not fit the lines ends with an ellipsis."""
-    broad = max(int(width / (0.51 * size)), 8)
-    found = textwrap.wrap(text, broad, break_long_words=True) or [""]
+    found = [""]
+    for word in text.split():
+        joined = f"{found[-1]} {word}".strip()
+        if width_of(joined, size) <= width:
+            found[-1] = joined
+            continue
+        if found[-1]:
+            found.append("")
+        for letter in word:
+            if found[-1] and width_of(found[-1] + letter, size) > width:
+                found.append("")
+            found[-1] += letter
     if lines is not None and len(found) > lines:
         found = found[:lines]
-        found[-1] = found[-1][: broad - 1].rstrip(" ,;:.") + "…"
+        while found[-1] and width_of(found[-1] + "…", size) > width:
+            found[-1] = found[-1][:-1]
+        found[-1] = found[-1].rstrip(" ,;:.") + "…"
     return found
 
 
@@ -189,12 +202,10 @@ def key(entries: Sequence[tuple[str, str, str]], extent: float, hollow: bool = F
     start = float(-extent)
     x, line, rows = start, 0, []
     for label, role, shape in entries:
-        needed = 14 + width_of(label) + 9
+        needed = 14 + 1.06 * width_of(label) + 9
         if x > start and x + needed - 9 > width:
             x, line = start, line + 1
-        rows.append(
-            {"x": x + 5, "t": x + 14, "y": line, "l": label, "c": colour(role), "s": shape}
-        )
+        rows.append({"x": x + 5, "t": x + 14, "y": line, "l": label, "c": colour(role), "s": shape})
         x += needed
     base = alt.Chart(data(rows)).encode(
         y=alt.Y("y:Q", scale=alt.Scale(domain=[-0.5, line + 0.5], reverse=True), axis=None),
@@ -288,13 +299,21 @@ def number_axis(
     extent: float | None = None,
     labels: bool = True,
     unit: str = "",
+    flush: bool = False,
 ) -> alt.Axis:
-    """Return an axis of plain numbers; ``extent`` is the room of its labels at the left."""
-    room = {} if extent is None else {"minExtent": extent, "maxExtent": extent}
+    """Return an axis of plain numbers.
+
+    ``extent`` is the room of its labels at the left; ``flush`` keeps the first and the last label
+    within the panel.
+    """
+    room: dict[str, Any] = {}
+    if extent is not None:
+        room = {"minExtent": extent, "maxExtent": extent}
     return alt.Axis(
         title=heading,
         values=list(values),
         labels=labels,
+        labelFlush=flush,
         labelExpr=f"replace(format(datum.value, ',~r'), '-', '−') + '{unit}'",
         grid=grid,
         domain=not grid,
@@ -458,9 +477,7 @@ def trend(
 # -- text ----------------------------------------------------------------------------------------
 
 
-def flow(
-    rows: Sequence[Row], height: float, boxes: Sequence[Row] = (), extent: float = 0
-) -> Spec:
+def flow(rows: Sequence[Row], height: float, boxes: Sequence[Row] = (), extent: float = 0) -> Spec:
     """Return text placed by hand: rows with x, y, text and optional colour, weight and size.
 
     ``boxes`` lie behind the text: x, y, x2, y2 and a colour role. Above panels whose labels take
@@ -486,7 +503,7 @@ def flow(
                 color=alt.Color("c:N", scale=None),
             )
         )  # fmt: skip
-    groups: dict[tuple[str, str, float, str, str], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         how = (
             row.get("align", "left"), row.get("weight", "normal"), row.get("size", FONT_SIZE),

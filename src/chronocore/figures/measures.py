@@ -107,9 +107,7 @@ def _held(
         for entry in _BESIDE
         if any(
             cell["estimate"] is not None
-            for cell in sheet.cells(
-                table, run, groups, measure, item=item, prediction=entry[0]
-            )
+            for cell in sheet.cells(table, run, groups, measure, item=item, prediction=entry[0])
         )
     ]
 
@@ -143,8 +141,7 @@ def _range(series: Sequence[tuple[str, str, list[dict[str, Any]]]]) -> tuple[flo
 
 def _listed(sheet: Sheet, table: str, measure: str, groups: tuple[str, ...]) -> str:
     return "; ".join(
-        f"{plain(run.label)}: {sheet.classes(run, table, measure, groups)}"
-        for run in sheet.models
+        f"{plain(run.label)}: {sheet.classes(run, table, measure, groups)}" for run in sheet.models
     )
 
 
@@ -174,8 +171,8 @@ def accuracy(sheet: Sheet) -> Drawing | str:
         title="Accuracy by human shift",
         caption=(
             f"Share of evaluated pairs whose predictions are within {tau} of the survey (W), by "
-            f"class of human shift: (a) for both years, (b) for exactly one. Lines are {sheet.level}"
-            f" bootstrap intervals. {sheet.few}{_beside_note(sheet)}{sheet.left_out}"
+            "class of human shift: (a) for both years, (b) for exactly one. Lines are "
+            f"{sheet.level} bootstrap intervals. {sheet.few}{_beside_note(sheet)}{sheet.left_out}"
         ),
         description="Both years accurate, in percent. "
         + _listed(sheet, "t08", "both", SHIFTS)
@@ -285,9 +282,7 @@ def alignment(sheet: Sheet) -> Drawing | str:
                  run, "all_shifted")
             for run in sheet.models
         ]  # fmt: skip
-        counts = ", ".join(
-            f"{sheet.name(run)} {n(run, 'all_shifted'):,}" for run in sheet.models
-        )
+        counts = ", ".join(f"{sheet.name(run)} {n(run, 'all_shifted'):,}" for run in sheet.models)
         what = f"One bar a run, on its evaluated shifted pairs ({counts})."
     else:
         (run,) = sheet.models
@@ -321,9 +316,7 @@ def alignment(sheet: Sheet) -> Drawing | str:
         + _listed(sheet, "t10", "separated", (*SHIFTED, "all_shifted"))
         + ".",
         sources=("tables/t10: separated, older_aligned, newer_aligned, reversed, tied",),
-        spec=stack(
-            [legend, _share_bars(lines, width=WIDTH - extent - 10, extent=extent)], 10
-        ),
+        spec=stack([legend, _share_bars(lines, width=WIDTH - extent - 10, extent=extent)], 10),
     )
 
 
@@ -405,9 +398,7 @@ def benefit(sheet: Sheet) -> Drawing | str:
             + ", ".join(
                 f"{words(shift)} {number(cell.estimate, 'W x 100')}"
                 for shift in SHIFTS
-                if (
-                    cell := sheet.results.cell("t18", run, shift, "mean_benefit", item)
-                ).estimate
+                if (cell := sheet.results.cell("t18", run, shift, "mean_benefit", item)).estimate
                 is not None
             )
             for run in sheet.models
@@ -470,7 +461,7 @@ def nearest_distance(sheet: Sheet) -> Drawing | str:
         x = alt.X(
             "x:Q",
             scale=alt.Scale(domain=[0, top], nice=False),
-            axis=number_axis(even_ticks(0, top, 4)),
+            axis=number_axis(even_ticks(0, top, 4), flush=True),
         )
         y = alt.Y(
             "a:Q",
@@ -542,7 +533,7 @@ def errors(sheet: Sheet) -> Drawing | str:
     cells = 32
     bin_width = top / cells
     x_axis = number_axis(
-        even_ticks(0, top, 6), heading="distance of a prediction to its survey (W)"
+        even_ticks(0, top, 6), heading="distance of a prediction to its survey (W)", flush=True
     )
     x = alt.X("x:Q", scale=alt.Scale(domain=[0, top], nice=False), axis=x_axis)
     steps: list[Row] = []
@@ -622,8 +613,9 @@ def errors(sheet: Sheet) -> Drawing | str:
     return Drawing(
         title="Errors of the two years",
         caption=(
-            f"Distances between prediction and survey of {sheet.focused} on {len(rows):,} evaluated "
-            f"pairs: (a) how many pairs have which distance in the older and the newer year, with "
+            f"Distances between prediction and survey of {sheet.focused} on {len(rows):,} "
+            "evaluated pairs: (a) how many pairs have which distance in the older and the newer "
+            "year, with "
             f"the tolerance τ = {sheet.results.tau_text} marked; (b) the two distances of each pair"
             f"{', points as large as the number of pairs there' if grid else ''}. On the dashed "
             "diagonal both years are equally far; the dotted square holds pairs accurate in both."
@@ -671,6 +663,7 @@ def _heat(sheet: Sheet, table: str, head: str, what: str) -> Drawing | str:
     width = WIDTH - extent
     panels, said = [], []
     for survey, groups in held.items():
+
         def rank(name: str, groups: Any = groups) -> tuple[bool, float, str]:
             cell = groups[name].get("strong_plus")
             known = cell or next(iter(groups[name].values()))
@@ -818,7 +811,7 @@ def human_and_model_shift(sheet: Sheet) -> Drawing | str:
         x = alt.X(
             "x:Q",
             scale=alt.Scale(type="sqrt", domain=[0, top], nice=False),
-            axis=number_axis(_root_ticks(top, width), heading="human shift (W)"),
+            axis=number_axis(_root_ticks(top, width), heading="human shift (W)", flush=True),
         )  # fmt: skip
         y = alt.Y(
             "y:Q",
@@ -839,13 +832,15 @@ def human_and_model_shift(sheet: Sheet) -> Drawing | str:
                 spots = _root_cells(members, top, 36 if columns == 1 else 20)
             else:
                 size = 26 if columns == 1 else 15
-                spots = [
-                    {"x": round(a, 5), "y": round(b, 5), "z": size} for a, b in members
-                ]
+                spots = [{"x": round(a, 5), "y": round(b, 5), "z": size} for a, b in members]
             charts.append(
                 alt.Chart(data(spots))
                 .mark_point(
-                    filled=True, shape=shape, color=colour(role), opacity=0.7, strokeWidth=0,
+                    filled=True,
+                    shape=shape,
+                    color=colour(role),
+                    opacity=0.7,
+                    strokeWidth=0,
                 )
                 .encode(x=x, y=y, size=alt.Size("z:Q", scale=None))
             )
@@ -962,7 +957,7 @@ def human_shift(sheet: Sheet) -> Drawing | str:
             "x:Q",
             scale=alt.Scale(domain=[0, top], nice=False),
             axis=number_axis(
-                even_ticks(0, top, 8), heading="human shift (W)" if last else None
+                even_ticks(0, top, 8), heading="human shift (W)" if last else None, flush=True
             ),
         )  # fmt: skip
         y = alt.Y(
@@ -974,9 +969,7 @@ def human_shift(sheet: Sheet) -> Drawing | str:
             alt.Chart(data(bars))
             .mark_rect(color=colour("model"), stroke=colour("surface"), strokeWidth=0.3)
             .encode(x=x, x2="x2:Q", y=y, y2="b:Q"),
-            alt.Chart(data(edges))
-            .mark_rule(color=colour("rule"), strokeDash=[3, 3])
-            .encode(x=x),
+            alt.Chart(data(edges)).mark_rule(color=colour("rule"), strokeDash=[3, 3]).encode(x=x),
         ]
         panels.append(
             layers(charts, width, 54, title(f"{plain(survey, 20)}, {len(members):,} pairs"))
@@ -1041,16 +1034,18 @@ def default_year(sheet: Sheet) -> Drawing | str:
             charts.append(
                 alt.Chart(data(points))
                 .mark_point(
-                    shape=shape, stroke=colour(role), opacity=1, yOffset=offset, size=34,
+                    shape=shape,
+                    stroke=colour(role),
+                    opacity=1,
+                    yOffset=offset,
+                    size=34,
                     strokeWidth=1.3,
                 )
                 .encode(x=x, y=y, fill=alt.Fill("f:N", scale=None))
             )
         charts += nothing(empty, x, y, 50)
         panels.append(
-            layers(
-                charts, WIDTH - extent - 10, alt.Step(step), title(f"{letters(index)} {head}")
-            )
+            layers(charts, WIDTH - extent - 10, alt.Step(step), title(f"{letters(index)} {head}"))
         )
     entries.append(("equal choice", "ink", "M-.14,-1L.14,-1L.14,1L-.14,1Z"))
     said = []
@@ -1077,4 +1072,3 @@ def default_year(sheet: Sheet) -> Drawing | str:
         sources=("tables/t16: oldest, intermediate, newest",),
         spec=stack([key(entries, extent), *panels], 12),
     )
-

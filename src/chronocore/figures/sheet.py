@@ -97,7 +97,9 @@ class Sheet:
         more = len(self.results.evaluated) - len(self.models)
         if not more:
             return ""
-        return f" Drawn are the first {len(self.models)} runs by label; the tables hold {more} more."
+        return (
+            f" Drawn are the first {len(self.models)} runs by label; the tables hold {more} more."
+        )
 
     @property
     def focused(self) -> str:

@@ -29,7 +29,7 @@ COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "separated": ("#0b7d68", "#3cc9ad"),
         "older": ("#2c5fa5", "#78aef2"),
         "newer": ("#a5c8ee", "#b5d3fa"),
-        "reversed": ("#c8561f", "#f29a5e"),
+        "reversed": ("#bb4b16", "#f29a5e"),
         "tied": ("#c3c8cf", "#555c66"),
         "on-strong": ("#fdfdfd", "#0c1117"),
         "on-pale": ("#1c2431", "#0d1218"),
@@ -110,7 +110,7 @@ def _clean(element: ET.Element) -> None:
 
 
 def _renumber(root: ET.Element) -> None:
-    """Number the ids of a drawing: the renderer counts on from one drawing to the next."""
+    """Give a drawing ids of its own; the renderer counts on from one drawing to the next."""
     named = [element for element in root.iter() if "id" in element.attrib]
     ids = {element.attrib["id"]: f"part{index}" for index, element in enumerate(named)}
     for element in root.iter():

@@ -218,8 +218,20 @@ function offer() {
   });
 }
 
+/** Print what is folded only to keep the screen short; long tables stay as the reader left them. */
+function unfoldForPrint() {
+  const folded = () => [...document.querySelectorAll("details.more:not([open])")];
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = folded();
+    opened.forEach((part) => { part.open = true; });
+  });
+  addEventListener("afterprint", () => opened.forEach((part) => { part.open = false; }));
+}
+
 if (typeof module !== "undefined") module.exports = { compute, unpack };
 else {
   start();
   offer();
+  unfoldForPrint();
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,10 +44,10 @@ MEASURES: tuple[dict[str, Any], ...] = (
      "axis": [0, 100], "base": 0, "table": "t13", "of": ("t13", "preserves", None),
      "classes": ("stable",), "all": None},
     {"key": "benefit_older", "label": "benefit of naming the older year", "unit": "W × 100",
-     "digits": 2, "axis": [-6, 6], "base": 0, "table": "t18",
+     "digits": 2, "axis": [-1, 1], "base": 0, "table": "t18",
      "of": ("t18", "mean_benefit", "older"), "classes": SHIFTS, "all": "all"},
     {"key": "benefit_newer", "label": "benefit of naming the newer year", "unit": "W × 100",
-     "digits": 2, "axis": [-6, 6], "base": 0, "table": "t18",
+     "digits": 2, "axis": [-1, 1], "base": 0, "table": "t18",
      "of": ("t18", "mean_benefit", "newer"), "classes": SHIFTS, "all": "all"},
 )  # fmt: skip
 
@@ -143,6 +144,16 @@ def pair_data(results: Results) -> dict[str, Any]:
             {group["key"]: _cell(results, run, measure, group["key"]) for group in groups}
             for run in results.evaluated
         ]
+        if measure["unit"] == "W × 100":
+            ends = [
+                abs(value)
+                for held in cells[measure["key"]]
+                for cell in held.values()
+                for value in cell[:3]
+                if value is not None
+            ]
+            top = math.ceil(max([*ends, 1.0]))
+            measures[-1]["axis"] = [-top, top]
     return {
         "measures": measures,
         "cells": cells,

@@ -106,7 +106,8 @@ def _table(results: Results, name: str) -> _Table:
     n_column = one_n and not plain_cells
     at = layout.header.index("prediction") if "prediction" in layout.header else None
     # A run's label is a line of its own and not a column that repeats it.
-    skip = int(layout.header[:1] == ["run"])
+    over_runs = name.endswith("-range")
+    skip = int(layout.header[:1] == ["run"] and not over_runs)
     lines = []
     filled_lines = [
         (index, cells)
@@ -138,7 +139,7 @@ def _table(results: Results, name: str) -> _Table:
         name=name,
         title=layout.spec.title,
         note=layout.spec.note,
-        header=layout.header[skip:],
+        header=["over runs", *layout.header[1:]] if over_runs else layout.header[skip:],
         n_column=n_column,
         measures=layout.measures,
         lines=lines,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Protocol
@@ -16,6 +17,7 @@ from chronocore.intervals import cell_interval, cell_shares
 from chronocore.redraws import GoldRedraws
 from chronocore.scores import Codes, Flags, Floats, Integers, PairScores
 from chronocore_kernels import multinomial, resampling
+from chronocore_kernels.jit import threads
 
 __all__ = [
     "Estimate",
@@ -105,6 +107,10 @@ class Intervals(Protocol):
         ...
 
 
+# Draws that are worth another thread: half a millisecond of them.
+_DRAWS_A_THREAD = 2_000_000
+
+
 @lru_cache(maxsize=1 << 16)
 def seed_word(seed: int) -> np.uint64:
     """Return the word that places a seed's counter range, as :func:`chronocore.bootstrap` does."""
@@ -142,11 +148,16 @@ class PairBootstrap:
 
     settings: ScoreSettings
 
+    def _threads(self, draws: int) -> AbstractContextManager[None]:
+        """Return the threads for ``draws`` random numbers a resample."""
+        return threads(1 + draws * self.settings.resamples // _DRAWS_A_THREAD)
+
     def _count_shares(self, counts: Integers, seed: int) -> tuple[Floats, Floats, Floats]:
         n = int(counts.sum())
-        drawn = multinomial.multinomial_counts(counts, seed_word(seed), self.settings.resamples)
         tail = (1 - self.settings.confidence_level) / 2
-        ends, _ = resampling.count_quantiles(drawn, n, np.array([tail, 1 - tail]))
+        with self._threads(len(counts)):
+            drawn = multinomial.multinomial_counts(counts, seed_word(seed), self.settings.resamples)
+            ends, _ = resampling.count_quantiles(drawn, n, np.array([tail, 1 - tail]))
         return counts / n, ends[:, 0] / n, ends[:, 1] / n
 
     def statistic(
@@ -191,16 +202,19 @@ class PairBootstrap:
             drawn = _levels(values, base, b)
             return float(drawn.estimate[0]), drawn.replicates
         columns = np.ascontiguousarray(values[None])
-        return float(columns.sum(axis=1)[0] / n), resampling.resample_sums(columns, base, b) / n
+        with self._threads(n):
+            sums = resampling.resample_sums(columns, base, b)
+        return float(columns.sum(axis=1)[0] / n), sums / n
 
     def _median(self, values: Floats, seed: int) -> tuple[float, Floats]:
         """Return the median and its replicates, shape (B, 1), drawn from the law of its ranks."""
         ascending = np.sort(values)
         rank, fraction, first, threshold, alias, moves = _median_law(len(values))
-        replicates = resampling.rank_replicates(
-            ascending, rank, fraction, first, threshold, alias, moves, seed_word(seed),
-            self.settings.resamples,
-        )  # fmt: skip
+        with self._threads(1):
+            replicates = resampling.rank_replicates(
+                ascending, rank, fraction, first, threshold, alias, moves, seed_word(seed),
+                self.settings.resamples,
+            )  # fmt: skip
         return _middle(ascending), replicates[:, None]
 
     def shares(self, shares: Shares, scores: PairScores, rows: Integers, seed: int) -> Estimate:

@@ -11,9 +11,10 @@ import pkgutil
 from dataclasses import dataclass
 from importlib import import_module
 
-from chronocore.results import Results
+from chronocore.results import Cell, Results
+from chronocore.tables import number
 
-__all__ = ["Section", "Sentence", "filled", "sections"]
+__all__ = ["Section", "Sentence", "filled", "sections", "spread"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +70,57 @@ def filled(results: Results, *names: str) -> tuple[str, ...]:
     )
 
 
+def spread(
+    results: Results,
+    what: str,
+    unit: str,
+    table: str,
+    group: str,
+    measure: str,
+    item: str | None = None,
+    suffix: str = "",
+) -> Sentence | None:
+    """Say how a measure differs between several runs: the lowest and the highest, with intervals.
+
+    Parameters
+    ----------
+    results : Results
+    what : str
+        The measure in words, as the beginning of a sentence.
+    unit : str
+        As in the table.
+    table, group, measure, item
+        Where the cells are.
+    suffix : str
+        Behind the numbers.
+    """
+    cells = [
+        (cell.estimate, run.label, cell)
+        for run in results.evaluated
+        if (cell := results.cell(table, run, group, measure, item)).estimate is not None
+    ]
+    if len(cells) < 2:
+        return None
+
+    def told(entry: tuple[float | None, str, Cell]) -> str:
+        estimate, label, cell = entry
+        text = f"{number(estimate, unit)}{suffix}"
+        if cell.low is not None:
+            text += f" [{number(cell.low, unit)}, {number(cell.high, unit)}]"
+        return f"{text} ({label}, n = {cell.n:,})"
+
+    ordered = sorted(cells, key=lambda entry: (entry[0], entry[1]))
+    return Sentence(
+        f"{what}: from {told(ordered[0])} to {told(ordered[-1])} over {len(cells)} runs.", (table,)
+    )
+
+
 def sections(results: Results) -> list[Section]:
     """Return the sections of a study's page in their order."""
     modules = [
         import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)
     ]
     found = [
-        module.section(results)
-        for module in sorted(modules, key=lambda m: (m.ORDER, m.__name__))
+        module.section(results) for module in sorted(modules, key=lambda m: (m.ORDER, m.__name__))
     ]
     return [one for one in found if one is not None]

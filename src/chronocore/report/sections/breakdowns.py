@@ -45,9 +45,7 @@ def section(results: Results) -> Section | None:
     """Return the section, where a cell has enough pairs."""
     several = len(results.evaluated) > 1
     end = "-range" if several else ""
-    shown = filled(
-        results, f"topics{end}", f"topics-broad{end}", f"regions{end}", "agreement"
-    )
+    shown = filled(results, f"topics{end}", f"topics-broad{end}", f"regions{end}", "agreement")
     if not shown:
         return None
     sentences = [

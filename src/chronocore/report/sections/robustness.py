@@ -1,4 +1,4 @@
-"""Do the findings depend on thresholds, filter, wording and chance?"""
+"""Robustness: thresholds, filter, wording and chance."""
 
 from __future__ import annotations
 
