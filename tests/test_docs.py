@@ -91,7 +91,9 @@ def test_every_column_is_described():
     text = read(DOCS / "reference" / "study-folder.md")
     for columns in (
         schema.ITEMS, schema.GOLD, schema.PAIRS, schema.PROMPTS, schema.RUNS, schema.PREDICTIONS,
-        schema.SCORES,
+        schema.SCORES, schema.VALIDITY_DESIGN, schema.VALIDITY_RUNS, schema.VALIDITY_ANSWERS,
+        schema.VALIDITY_COMPONENTS, schema.VALIDITY_DISTRIBUTIONS, schema.VALIDITY_COUNTRIES,
+        schema.VALIDITY_MAP, schema.VALIDITY_CHANGE,
     ):  # fmt: skip
         for name in columns.names:
             assert f"`{name}`" in text, name

@@ -179,15 +179,42 @@ def test_resamples_follow_the_law_of_the_bootstrap():
     found = components(frame(rows), n_resamples=4000, seed=5)
     index = rng.integers(0, 30, (4000, 30))
     row = found.table.to_pylist()[0]
-    own = np.std(answers["a"][index], axis=1, ddof=1)
-    assert row["sigma_prompt_low"] == pytest.approx(np.quantile(own, 0.025), abs=0.06)
-    assert row["sigma_prompt_high"] == pytest.approx(np.quantile(own, 0.975), abs=0.06)
+
+    def ends(replicates, estimate):
+        centred = replicates * estimate / np.sqrt((replicates**2).mean())
+        return np.quantile(centred, [0.025, 0.975])
+
+    low, high = ends(np.std(answers["a"][index], axis=1, ddof=1), row["sigma_prompt"])
+    assert row["sigma_prompt_low"] == pytest.approx(low, abs=0.06)
+    assert row["sigma_prompt_high"] == pytest.approx(high, abs=0.06)
     # Variants are drawn together for all models: the same index for every mean.
     means = np.stack([answers[m][index].mean(axis=1) for m in answers])
-    culture = means.std(axis=0, ddof=1)
-    assert row["sigma_culture_low"] == pytest.approx(np.quantile(culture, 0.025), abs=0.06)
-    assert row["sigma_culture_high"] == pytest.approx(np.quantile(culture, 0.975), abs=0.06)
+    low, high = ends(means.std(axis=0, ddof=1), row["sigma_culture"])
+    assert row["sigma_culture_low"] == pytest.approx(low, abs=0.03)
+    assert row["sigma_culture_high"] == pytest.approx(high, abs=0.03)
     assert row["nsr_low"] < row["nsr"] < row["nsr_high"]
+
+
+def test_intervals_hold_what_they_are_about():
+    """Over many panels drawn from one population, about as often as they say."""
+    rng = np.random.default_rng(7)
+    held = []
+    for seed in range(60):
+        rows = []
+        for model in range(6):
+            center = 3.0 * model
+            for v in range(30):
+                x = center + rng.normal(0, 2)
+                rows.append((f"m{model}", "q", "standard", v, None, x, "ok"))
+            rows += [
+                (f"m{model}", "q", "standard", 0, s, center + rng.normal(0, 1), "ok")
+                for s in range(10)
+            ]
+        table = components(frame(rows), n_resamples=300, seed=seed).table.to_pylist()
+        held += [row["sigma_prompt_low"] <= 2 <= row["sigma_prompt_high"] for row in table]
+        held += [row["nsr_low"] <= 3 / np.std(3 * np.arange(6), ddof=1) <= row["nsr_high"]
+                 for row in table]  # fmt: skip
+    assert 0.85 < np.mean(held) < 0.98
 
 
 def test_any_size():

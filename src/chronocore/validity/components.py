@@ -24,7 +24,7 @@ __all__ = ["AnswerGrid", "ComponentsResult", "answer_grid", "components", "media
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-#: A percentile interval needs this share of its resamples to have a ratio.
+#: An interval needs this share of its resamples to have a ratio.
 _DEFINED = 0.95
 
 #: Resampled ratios kept for the intervals of medians, at most (8 bytes each).
@@ -237,7 +237,7 @@ def _modal(seeds: Floats) -> Floats:
 
 
 def _interval(replicates: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return percentile ends along the first axis; NaN where too few resamples are defined.
+    """Return percentile ends (type 7) along the first axis; NaN where too few are defined.
 
     A resample without signal has an infinite ratio and belongs to the upper end.
     """
@@ -252,23 +252,49 @@ def _interval(replicates: Floats, level: float) -> tuple[Floats, Floats]:
     return ends[0], ends[1]
 
 
+def _centred(replicates: Floats, estimate: Floats) -> Floats:
+    """Return resampled deviations with the mean square of the deviation they are about.
+
+    Resampling n answers loses 1/n of their variance, and resampled means of models differ more
+    than the means themselves. Uncorrected, most intervals of a ratio would lie below it.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        n = (~np.isnan(replicates)).sum(axis=0)
+        square = np.nansum(replicates**2, axis=0) / n
+        factor = np.where(square > 0, estimate / np.sqrt(square), 1.0)
+        return np.asarray(replicates * factor)
+
+
 def median_interval(
-    replicates: Floats, members: NDArray[np.bool_], level: float
+    replicates: Floats, members: NDArray[np.bool_], estimate: float | None, level: float
 ) -> tuple[float, float]:
-    """Return the interval of the median over some cells of a panel, from shared resamples."""
+    """Return the interval of the median over some cells of a panel, from shared resamples.
+
+    The resampled medians are scaled to have the median itself as their mean, for the reason that
+    those of a deviation are.
+    """
     chosen = replicates[:, members] if replicates.size else np.empty((0, 0))
-    if not chosen.size:
+    if not chosen.size or estimate is None:
         return float("nan"), float("nan")
-    with np.errstate(invalid="ignore"):
-        medians = np.array(
-            [np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else np.nan for row in chosen]
-        )
+    medians = np.array(
+        [np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else np.nan for row in chosen]
+    )
+    center = float(np.mean(medians[np.isfinite(medians)])) if np.isfinite(medians).any() else 0.0
+    if estimate > 0 and center > 0:
+        medians *= estimate / center
     low, high = _interval(medians[:, None], level)
     return float(low[0]), float(high[0])
 
 
 def _resampled(
-    grid: AnswerGrid, *, ddof: float, culture_base: str, n_resamples: int, level: float, seed: int
+    grid: AnswerGrid,
+    found: VarianceComponents,
+    *,
+    ddof: float,
+    culture_base: str,
+    n_resamples: int,
+    level: float,
+    seed: int,
 ) -> tuple[dict[str, tuple[Floats, Floats]], Floats]:
     """Return the interval of every component and the resampled ratios.
 
@@ -305,6 +331,9 @@ def _resampled(
             n_resamples,
             float(ddof),
         )
+        sigma_seed = _centred(sigma_seed, found.sigma_seed[:, q])
+        sigma_prompt = _centred(sigma_prompt, found.sigma_prompt[:, q])
+        sigma_culture = _centred(sigma_culture, found.sigma_culture[q])
         noise = sigma_seed + sigma_prompt
         signal = sigma_culture[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -373,7 +402,8 @@ def components(
     -----
     Measurement Validity in LLM Cultural Alignment, sections 3.4 and 3.5; definitions, section 11.
     Intervals are percentile bootstraps over variants, drawn once for all models and items, and
-    over seeds. An upper end is null where more than a fraction of the resamples have no signal
+    over seeds of every model and item; resampled deviations are scaled to the mean square of the
+    deviation they are about. An upper end is null where more than a few resamples have no signal
     at all (an infinite ratio).
 
     Examples
@@ -416,6 +446,7 @@ def components(
     if n_resamples and models and items:
         ends, replicates = _resampled(
             grid,
+            found,
             ddof=ddof,
             culture_base=culture_base,
             n_resamples=n_resamples,
