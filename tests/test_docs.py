@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import re
 from pathlib import Path
@@ -77,6 +78,8 @@ def test_every_public_name_is_in_the_reference(name):
         assert "::: chronocore.errors\n" in reference
     elif name == "__version__":
         assert "cc.__version__" in reference
+    elif inspect.ismodule(thing):
+        assert f"`chronocore.{name}`" in reference
     else:
         assert re.search(rf"^::: chronocore\.[\w.]+\.{name}$", reference, re.MULTILINE)
 

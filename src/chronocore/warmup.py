@@ -11,6 +11,8 @@ from chronocore.components import variance_components
 from chronocore.inference import bootstrap
 from chronocore.metrics import direction_cosine, wasserstein, weighted_distributions
 from chronocore.noise import sampling_noise
+from chronocore.validity.distributions import frechet_deviation
+from chronocore_kernels.components import resample_components
 from chronocore_kernels.jit import compiled_kernels
 
 __all__ = ["WarmupResult", "warmup"]
@@ -39,4 +41,9 @@ def warmup() -> WarmupResult:
     bootstrap([0, 1, 1], "proportion", n_resamples=2, seed=0)
     sampling_noise([[0.5, 0.5]], repeats=2, seed=0)
     variance_components(np.ones((2, 2, 2)), np.ones((2, 2, 2)))
+    frechet_deviation([[0.5, 0.5], [1.0, 0.0]])
+    resample_components(
+        np.ones((2, 2)), np.ones((2, 2)), np.ones(2, dtype=np.int64), False,
+        np.zeros(2, dtype=np.uint64), np.uint64(0), 1, 1.0,
+    )  # fmt: skip
     return WarmupResult(len(compiled_kernels()), time.perf_counter() - started)
