@@ -631,7 +631,8 @@ def _run(
             pending[query["stage"]].append(query)
     total = sum(map(len, pending.values()))
     state = Progress(total=total)
-    for stage in STAGES:
+    # Draws first: an engine that must start in another way to be able to draw sees it at its start.
+    for stage in sorted(STAGES, key=lambda name: -(settings[name].temperature or 0.0)):
         if not pending[stage]:
             continue
         identity = identities[stage]
