@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import re
 from pathlib import Path
@@ -77,6 +78,8 @@ def test_every_public_name_is_in_the_reference(name):
         assert "::: chronocore.errors\n" in reference
     elif name == "__version__":
         assert "cc.__version__" in reference
+    elif inspect.ismodule(thing):
+        assert f"`chronocore.{name}`" in reference
     else:
         assert re.search(rf"^::: chronocore\.[\w.]+\.{name}$", reference, re.MULTILINE)
 
@@ -91,7 +94,10 @@ def test_every_column_is_described():
     text = read(DOCS / "reference" / "study-folder.md")
     for columns in (
         schema.ITEMS, schema.GOLD, schema.PAIRS, schema.PROMPTS, schema.RUNS, schema.PREDICTIONS,
-        schema.SCORES, schema.NOISE, schema.SWEEP,
+        schema.SCORES, schema.NOISE, schema.SWEEP, schema.VALIDITY_DESIGN, schema.VALIDITY_RUNS,
+        schema.VALIDITY_ANSWERS,
+        schema.VALIDITY_COMPONENTS, schema.VALIDITY_DISTRIBUTIONS, schema.VALIDITY_COUNTRIES,
+        schema.VALIDITY_MAP, schema.VALIDITY_CHANGE,
     ):  # fmt: skip
         for name in columns.names:
             assert f"`{name}`" in text, name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -240,6 +241,21 @@ def test_local_models_answer_variants_at_0_and_seeds_at_1(folder, ask):
     rows = v.load_runs(folder).to_pylist()
     assert {row["stage"]: row["temperature"] for row in rows} == {"variants": 0.0, "seeds": 1.0}
     assert all(row["run_id"] == result.run_ids[row["stage"]] for row in rows)
+
+
+def test_held_to_a_form_an_engine_is_asked_for_one_option(folder, ask):
+    seen = {}
+
+    def texts(request, settings):
+        seen[request.variable] = (request.kind, len(request.options))
+        return '{"answer": 2}' if request.options else "1, 2"
+
+    model = FakeModel(texts)
+    model.settings = replace(model.settings, structured=True)
+    (result,) = ask(folder, model, structured=True)
+    assert seen["F118"] == ("modal", 10)
+    assert seen["Y002"] == seen["Y003"] == ("modal", 0)  # several options have no form
+    assert result.statuses == {"ok": 320, "recovered": 80}
 
 
 def test_a_seed_stage_without_sampling_is_a_lower_bound(folder, ask):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from fractions import Fraction
 
+import numba
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -179,15 +182,42 @@ def test_resamples_follow_the_law_of_the_bootstrap():
     found = components(frame(rows), n_resamples=4000, seed=5)
     index = rng.integers(0, 30, (4000, 30))
     row = found.table.to_pylist()[0]
-    own = np.std(answers["a"][index], axis=1, ddof=1)
-    assert row["sigma_prompt_low"] == pytest.approx(np.quantile(own, 0.025), abs=0.06)
-    assert row["sigma_prompt_high"] == pytest.approx(np.quantile(own, 0.975), abs=0.06)
+
+    def ends(replicates, estimate):
+        centred = replicates * estimate / np.sqrt((replicates**2).mean())
+        return np.quantile(centred, [0.025, 0.975])
+
+    low, high = ends(np.std(answers["a"][index], axis=1, ddof=1), row["sigma_prompt"])
+    assert row["sigma_prompt_low"] == pytest.approx(low, abs=0.06)
+    assert row["sigma_prompt_high"] == pytest.approx(high, abs=0.06)
     # Variants are drawn together for all models: the same index for every mean.
     means = np.stack([answers[m][index].mean(axis=1) for m in answers])
-    culture = means.std(axis=0, ddof=1)
-    assert row["sigma_culture_low"] == pytest.approx(np.quantile(culture, 0.025), abs=0.06)
-    assert row["sigma_culture_high"] == pytest.approx(np.quantile(culture, 0.975), abs=0.06)
+    low, high = ends(means.std(axis=0, ddof=1), row["sigma_culture"])
+    assert row["sigma_culture_low"] == pytest.approx(low, abs=0.03)
+    assert row["sigma_culture_high"] == pytest.approx(high, abs=0.03)
     assert row["nsr_low"] < row["nsr"] < row["nsr_high"]
+
+
+def test_intervals_hold_what_they_are_about():
+    """Over many panels drawn from one population, about as often as they say."""
+    rng = np.random.default_rng(7)
+    held = []
+    for seed in range(60):
+        rows = []
+        for model in range(6):
+            center = 3.0 * model
+            for v in range(30):
+                x = center + rng.normal(0, 2)
+                rows.append((f"m{model}", "q", "standard", v, None, x, "ok"))
+            rows += [
+                (f"m{model}", "q", "standard", 0, s, center + rng.normal(0, 1), "ok")
+                for s in range(10)
+            ]
+        table = components(frame(rows), n_resamples=300, seed=seed).table.to_pylist()
+        held += [row["sigma_prompt_low"] <= 2 <= row["sigma_prompt_high"] for row in table]
+        held += [row["nsr_low"] <= 3 / np.std(3 * np.arange(6), ddof=1) <= row["nsr_high"]
+                 for row in table]  # fmt: skip
+    assert 0.85 < np.mean(held) < 0.98
 
 
 def test_any_size():
@@ -343,3 +373,52 @@ def test_statuses_of_distribution_components():
     assert found["same", "a"]["status"] == "zero_over_zero"
     assert found["same", "c"]["status"] == "infinite"
     assert found["alone", "a"]["status"] == "undefined_culture"
+
+
+def test_resamples_and_variances_are_the_same_on_any_number_of_threads():
+    table = frame(worked_example())
+    rng = np.random.default_rng(0)
+    groups = [rng.dirichlet(np.ones(4), 3) for _ in range(50)]
+    rows = [r for i, g in enumerate(groups) for r in answers_of("a", f"q{i}", g, g)]
+    before = numba.get_num_threads()
+    found = []
+    try:
+        for threads in (1, before):
+            numba.set_num_threads(threads)
+            split = components(table, n_resamples=200, seed=1)
+            spread = distribution_components(rows, {f"q{i}": [1, 2, 3, 4] for i in range(50)})
+            found.append((split, spread))
+    finally:
+        numba.set_num_threads(before)
+    (a, x), (b, y) = found
+    assert a.table.equals(b.table)
+    assert np.array_equal(a.replicates, b.replicates, equal_nan=True)
+    assert x.equals(y)
+
+
+def test_interpreted_kernels_give_the_same_bits(child_environment):
+    script = (
+        "import numpy as np\n"
+        "from chronocore_kernels.components import resample_components as r\n"
+        "from chronocore_kernels.frechet import frechet_variance as f\n"
+        "s = np.arange(8.0).reshape(2, 4) ** 1.5; v = np.sqrt(np.arange(10.0).reshape(2, 5))\n"
+        "v[0, 1] = np.nan\n"
+        "b = np.array([3, 4], np.uint64)\n"
+        "out = r(s, v, np.ones(5, np.int64), False, b, np.uint64(9), 7, 1.0)\n"
+        "p = np.array([.1, .2, .7, .3, .3, .4, 1., 0., 0.])\n"
+        "z = np.zeros(1, np.int64)\n"
+        "g = f(p, np.array([0, 3, 6]), np.array([0, 3]), np.array([3]),\n"
+        "      np.array([0., .25, 1.]), z, np.arange(3), 1.0)[0]\n"
+        "print([x.hex() for a in out for x in a.ravel().tolist()], g[0].hex())\n"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**child_environment, "CHRONOCORE_JIT": jit},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for jit in ("0", "1")
+    }
+    assert len(printed) == 1

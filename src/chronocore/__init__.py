@@ -4,9 +4,11 @@ The data flow, stage by stage: microdata (:mod:`chronocore.sources`) -> gold dis
 (:mod:`chronocore.gold`) -> temporal pairs (:mod:`chronocore.pairs`) -> prompts
 (:mod:`chronocore.prompts`) -> predictions (:mod:`chronocore.predict`) -> scores
 (:mod:`chronocore.scores`) -> tables (:mod:`chronocore.tables`) -> figures
-(:mod:`chronocore.figures`) and report (:mod:`chronocore.report`).
+(:mod:`chronocore.figures`) and report (:mod:`chronocore.report`). Whether answers can be trusted as
+a measurement is asked beside it: :mod:`chronocore.validity`.
 """
 
+from chronocore import validity
 from chronocore.build import BuildResult, build
 from chronocore.components import VarianceComponents, kendalls_w, variance_components
 from chronocore.config import StudyConfig, load_config, preset_config
@@ -142,6 +144,7 @@ __all__ = [
     "survey_microdata",
     "sweep",
     "tables",
+    "validity",
     "variance_components",
     "warmup",
     "wasserstein",

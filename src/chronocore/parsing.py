@@ -76,6 +76,7 @@ _MAX_DEPTH = 64  # containers inside one another; a deeper one is not an answer
 _MAX_LINE = 2_000  # characters; a longer line is prose
 _MAX_NAME = 1_000  # characters of a key that is compared beyond its exact label
 _MAX_KNOWN = 1_000  # names whose option is remembered
+_MAX_LINES = 50  # lines of an answer that may repeat the options
 _MAX_NUMBER = 120  # characters of a value with anything but digits in it
 
 
@@ -1890,15 +1891,22 @@ def _mention(text: str, position: int, table: OptionTable) -> tuple[int | None, 
 _SEPARATORS = re.compile(r"(?:[\s,;:.()\[\]{}\"'*•‣–—-]|/|&|\b(?:and|then|or)\b)*")
 _LEADING_CODE = re.compile(r"(?P<code>[+-]?[0-9]{1,18})(?![0-9%]|\.[0-9])")
 _LIST_LINE = re.compile(r"\s*(?:[-*+•‣]|\(?[0-9]{1,3}[.):])\s+\S")
+_NUMBERED_LINE = re.compile(r"\W{0,8}(?P<code>[0-9]{1,18})\s*[.:)]\s+\S")
 _ORDINAL_LINE = re.compile(r"\s*\(?(?P<place>[0-9]{1,3})[.):]\s+(?P<rest>\S.*)")
 _RATING = re.compile(
-    rf"(?P<denied>{_NOT})?\b(?:rat(?:e|ed|ing)|scor(?:e|ed|ing)|give|gave|say|put|place)\b"
-    r"[^.!?\d\n]{0,60}?(?=(?<![\w.,-])[+-]?[0-9])"
+    rf"(?P<denied>{_NOT})?\b(?:"
+    r"(?:rat(?:e|ed|ing)|scor(?:e|ed|ing)|give|gave|say|put|place)\b"
+    r"|(?:answer|choice|response|number)\b(?:(?!\bnot\b|n't)[^.!?\d\n]){0,60}?\bis\b)"
+    r"(?:(?!\bnot\b|n't)[^.!?\d\n]){0,60}?(?=(?<![\w.,-])[+-]?[0-9])"
 )
 _LISTING = re.compile(
     r"\b(?:(?:choose|pick|select)\b"
     r"|(?:goals?|qualit(?:y|ies)|choices?|options?|numbers?|answers?|selections?|most important"
     r"|next|first|second)\b[^.!?\d\n:]{0,40}?(?:\bare\b|\bis\b|\bwould be\b|:))[\s:]*"
+)
+_LEADING = re.compile(
+    r"\W{0,8}(?P<code>[+-]?[0-9]{1,18})(?:\s*[.:;,)]\s+|\s+-\s+|\s+(?=because|since|as\b|\())"
+    r"(?P<rest>.*)"
 )
 _DECLINED_NUMBER = re.compile(r"\s*(?:-|\bto\b|\bthrough\b)\s*[+-]?[0-9]")
 
@@ -2079,22 +2087,33 @@ def _without_scale(answer: str, table: OptionTable) -> str:
 
 
 def _rated(answer: str, table: OptionTable) -> _Choice | None:
-    """Return the option that a first line or a sentence with a rating gives, if they agree."""
-    named: set[int] = set()
-    unknown = interval = False
-    lines = [line for line in _unfenced(answer).splitlines() if line.strip()]
-    if len(lines) > 1:
-        first = _whole_choice(lines[0], table)
-        if first is not None:
-            named |= {first.code} if first.code is not None else set()
-            unknown |= first.reason == "unknown_option"
-            interval |= first.reason == "range"
-    folded = _fold(answer[: 2 * _MAX_LINE]).translate(_EMPHASIS).translate(_DASHES)
-    leading = re.match(
-        r"\W{0,8}(?P<code>[+-]?[0-9]{1,18})(?:\s*[.:;,)]\s+|\s+-\s+|\s+(?=because|since|as\b|\())"
-        r"(?P<rest>.*)",
-        folded,
-    )
+    """Return the option that a sentence with a rating or a first line gives, if they agree."""
+    lines = [line for line in _unfenced(answer).splitlines() if line.strip()][:_MAX_LINES]
+    said = _Said()
+    for line in lines:
+        # Line by line: a list of options before it must not deny or continue a sentence.
+        said.add(_told_choice(line[:_MAX_LINE], table))
+        folded = _fold(line[:_MAX_LINE]).translate(_EMPHASIS).translate(_DASHES)
+        for rating in _RATING.finditer(folded):
+            mention = None if rating["denied"] else _mention(folded, rating.end(), table)
+            if mention is None:
+                continue
+            code = None if mention[0] is None else table.codes[mention[0]]
+            said.add(_Choice(code, None if code is not None else "unknown_option", False))
+            if _DECLINED_NUMBER.match(folded, mention[1]):
+                said.add(_Choice(None, "range", False))
+    if (agreed := said.choice()) is not None:
+        return agreed
+    numbers = {match["code"] for line in lines if (match := _NUMBERED_LINE.match(line))}
+    if len(numbers) > 1:
+        # The model repeats the list it was given, or makes one of its own.
+        return _Choice(None, "duplicate_option", False)
+    if len(lines) > 1 and _whole_choice(lines[0], table) is not None:
+        # A first line that is an option is the answer, unless other ones follow.
+        for line in lines:
+            said.add(_whole_choice(line, table))
+    folded = _fold(answer[:_MAX_LINE]).translate(_EMPHASIS).translate(_DASHES)
+    leading = _LEADING.match(folded)
     if leading and not _STANDALONE_CODE.search(leading["rest"]):
         index = table.find(leading["code"])
         labels = {
@@ -2102,25 +2121,37 @@ def _rated(answer: str, table: OptionTable) -> _Choice | None:
             for label in table.longest_first
             if len(label) > 3 and leading["rest"].startswith(label)
         }
-        unknown |= index is None or bool(labels - {index})
-        named |= {table.codes[index]} if index is not None else set()
-    for rating in _RATING.finditer(folded):
-        if rating["denied"]:
-            continue
-        mention = _mention(folded, rating.end(), table)
-        if mention is None:
-            continue
-        if _DECLINED_NUMBER.match(folded, mention[1]):
-            interval = True
-        unknown |= mention[0] is None
-        named |= {table.codes[mention[0]]} if mention[0] is not None else set()
-    if interval:
-        return _Choice(None, "range", False)
-    if len(named) > 1:
-        return _Choice(None, "duplicate_option", False)
-    if unknown:
-        return _Choice(None, "unknown_option", False)
-    return _Choice(named.pop(), None, False) if named else None
+        said.add(
+            _Choice(None, "unknown_option", False)
+            if index is None or labels - {index}
+            else _Choice(table.codes[index], None, False)
+        )
+    return said.choice()
+
+
+class _Said:
+    """What an answer says in several places, and whether that is one choice."""
+
+    def __init__(self) -> None:
+        self._codes: set[int] = set()
+        self._reasons: set[str] = set()
+
+    def add(self, choice: _Choice | None) -> None:
+        """Take a choice, or the reason why there is none, into account."""
+        if choice is not None and choice.code is not None:
+            self._codes.add(choice.code)
+        elif choice is not None and choice.reason is not None:
+            self._reasons.add(choice.reason)
+
+    def choice(self) -> _Choice | None:
+        """Return the one choice, the reason against it, or None if nothing was said."""
+        if "range" in self._reasons:
+            return _Choice(None, "range", False)
+        if len(self._codes) > 1 or "duplicate_option" in self._reasons:
+            return _Choice(None, "duplicate_option", False)
+        if self._reasons:
+            return _Choice(None, min(self._reasons), False)
+        return _Choice(min(self._codes), None, False) if self._codes else None
 
 
 def _alias_table(options: Sequence[Mapping[str, object]]) -> _Names:
@@ -2268,9 +2299,9 @@ def _told_choices(
 
     if folds and (found := whole(" , ".join(folds))) is not None:
         return found
-    if len(folds) > 1 and (found := whole(folds[0])) is not None and len(found[0]) >= choose[0]:
-        return found
     starts = [line for line in text.splitlines() if _LIST_LINE.match(line)]
+    if len(folds) > 1 and len(starts) < 2 and (found := whole(folds[0])) is not None:
+        return found
     if len(starts) >= max(2, choose[0]):
         indices: list[int] = []
         for line in starts:

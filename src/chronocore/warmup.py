@@ -13,7 +13,9 @@ from chronocore.intervals import cell_interval, cell_shares
 from chronocore.metrics import direction_cosine, wasserstein, weighted_distributions
 from chronocore.noise import noise_floor, sampling_noise
 from chronocore.survey_design import design_mean, design_shares
+from chronocore.validity.distributions import frechet_deviation
 from chronocore_kernels import multinomial
+from chronocore_kernels.components import resample_components
 from chronocore_kernels.jit import compiled_kernels
 
 __all__ = ["WarmupResult", "warmup"]
@@ -52,4 +54,9 @@ def warmup() -> WarmupResult:
     start, length, size, number = (np.array([x]) for x in (0, 2, 10, 0))
     multinomial.redrawn_shares(np.array([0.5, 0.5]), start, length, size, number, 2, np.uint64(0))
     variance_components(np.ones((2, 2, 2)), np.ones((2, 2, 2)))
+    frechet_deviation([[0.5, 0.5], [1.0, 0.0]])
+    resample_components(
+        np.ones((2, 2)), np.ones((2, 2)), np.ones(2, dtype=np.int64), False,
+        np.zeros(2, dtype=np.uint64), np.uint64(0), 1, 1.0,
+    )  # fmt: skip
     return WarmupResult(len(compiled_kernels()), time.perf_counter() - started)

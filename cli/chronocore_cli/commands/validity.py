@@ -100,6 +100,10 @@ def prompts(folder: Path, protocol: Path | None, as_json: bool) -> None:
 )  # fmt: skip
 @click.option("--top-p", default=1.0, show_default=True, type=click.FloatRange(0, 1, min_open=True))
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option(
+    "--structured", is_flag=True,
+    help="Hold a local model to one option by a JSON schema, where one is asked for.",
+)  # fmt: skip
 @click.option("--revision", metavar="REV", help="Revision of a model on a hub.")
 @click.option(
     "--seed-lower-bound", is_flag=True,
@@ -121,6 +125,7 @@ def run(
     temperature_seeds: float | None,
     top_p: float,
     seed: int,
+    structured: bool,
     revision: str | None,
     seed_lower_bound: bool,
     engine_args: tuple[str, ...],
@@ -149,6 +154,7 @@ def run(
             temperature_seeds=temperature_seeds,
             top_p=top_p,
             seed=seed,
+            structured=structured,
             revision=revision,
             seed_lower_bound=True if seed_lower_bound else None,
             engine_args=arguments,

@@ -342,8 +342,8 @@ def _file_engines(path: Path) -> list[_FileAnswers]:
 def _row(
     answer: Answer,
     request: Request,
+    query: Mapping[str, Any],
     protocol: Protocol,
-    wording: str,
     identity: str,
     settings: RunSettings,
     attempt: int,
@@ -367,12 +367,12 @@ def _row(
         return row | {"status": "error", "reason": answer.error}
     if answer.status is not None:
         return row | {"status": answer.status, "reason": answer.reason}
-    if request.kind == "score":
-        item = protocol.find(request.variable, wording)
+    if query["kind"] == "score":
+        item = protocol.find(query["variable"], query["wording"])
         if item is None:
             raise ConfigurationError(
-                f"the protocol has no item {request.variable} in the wording {wording!r}; run: "
-                "chronocore validity prompts"
+                f"the protocol has no item {query['variable']} in the wording "
+                f"{query['wording']!r}; run: chronocore validity prompts"
             )
         if answer.probs is not None:
             low, high = item.scores
@@ -390,7 +390,7 @@ def _row(
             "score": parsed.score,
             "thinking": answer.thinking or parsed.thinking,
         }
-    options = [asdict(option) for option in request.options]
+    options = [{"code": o["code"], "label": o["label"]} for o in query["options"]]
     if answer.probs is not None:
         given = normalise_distribution(answer.probs, len(options))
     else:
@@ -403,6 +403,33 @@ def _row(
         "probs": None if given.probs is None else list(given.probs),
         "thinking": answer.thinking or given.thinking,
     }
+
+
+def _request(query: Mapping[str, Any], protocol: Protocol, structured: bool) -> Request:
+    """Return a query as engines take it.
+
+    Engines know the form of a distribution and that of one option (``modal``). Held to a form, an
+    item of one option is asked as the latter; several options have no form, and so no options.
+    """
+    kind = query["kind"]
+    options = tuple(Option(o["code"], o["label"]) for o in query["options"])
+    if structured and kind == "score":
+        item = protocol.find(query["variable"], query["wording"])
+        kind = "modal"
+        options = options if item is not None and item.choose == (1, 1) else ()
+    return Request(
+        prompt_id=query["prompt_id"],
+        repeat=query["repeat"],
+        kind=kind,
+        system=query["system"],
+        user=query["user"],
+        options=options,
+        survey=query["survey"],
+        variable=query["variable"],
+        country=query["country"] or "",
+        wave=query["wave"],
+        year=query["year"],
+    )
 
 
 def _write(folder: Path, identity: str, rows: list[dict[str, Any]]) -> None:
@@ -479,6 +506,7 @@ def run(
     temperature_seeds: float | None = None,
     top_p: float = 1.0,
     seed: int = 0,
+    structured: bool = False,
     revision: str | None = None,
     seed_lower_bound: bool | None = None,
     engine_args: Mapping[str, object] | None = None,
@@ -504,6 +532,9 @@ def run(
         Of a local model, instead of the protocol's 0 and 1.
     top_p, seed, revision, engine_args
         As for :func:`chronocore.predict`.
+    structured : bool
+        Hold a local model to one option by a JSON schema, in the items that ask for one.
+        Refusing is then impossible, so that its rate says nothing.
     seed_lower_bound : bool, optional
         Say that the seeds of a file tell less than all of the sampling noise (no seed could be
         set, or nothing was drawn).
@@ -570,6 +601,7 @@ def run(
             VllmEngine(
                 source,
                 revision=revision,
+                structured=structured,
                 temperature=float(temperatures["variants"] or 0.0),
                 top_p=top_p,
                 max_tokens=protocol.max_tokens,
@@ -631,28 +663,17 @@ def _run(
             pending[query["stage"]].append(query)
     total = sum(map(len, pending.values()))
     state = Progress(total=total)
-    for stage in STAGES:
+    # Draws first: an engine that must start in another way to be able to draw sees it at its start.
+    for stage in sorted(STAGES, key=lambda name: -(settings[name].temperature or 0.0)):
         if not pending[stage]:
             continue
         identity = identities[stage]
         # One engine serves both stages: what it samples with is read at every request.
         engine.settings = settings[stage]
-        wordings = {(q["prompt_id"], q["repeat"]): q["wording"] for q in pending[stage]}
+        queries = {(q["prompt_id"], q["repeat"]): q for q in pending[stage]}
         requests = {
-            (q["prompt_id"], q["repeat"]): Request(
-                prompt_id=q["prompt_id"],
-                repeat=q["repeat"],
-                kind=q["kind"],
-                system=q["system"],
-                user=q["user"],
-                options=tuple(Option(o["code"], o["label"]) for o in q["options"]),
-                survey=q["survey"],
-                variable=q["variable"],
-                country=q["country"] or "",
-                wave=q["wave"],
-                year=q["year"],
-            )
-            for q in pending[stage]
+            key: _request(query, protocol, settings[stage].structured)
+            for key, query in queries.items()
         }
         with Study(folder).lock(f"validity-{identity}", timeout=1.0):
             rows: list[dict[str, Any]] = []
@@ -665,7 +686,7 @@ def _run(
                         continue
                     before = stored[identity].get(key)
                     row = _row(
-                        answer, request, protocol, wordings[key], identity, settings[stage],
+                        answer, request, queries[key], protocol, identity, settings[stage],
                         1 + (before["attempt"] if before else 0),
                     )  # fmt: skip
                     rows.append(row)

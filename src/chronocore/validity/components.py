@@ -24,7 +24,7 @@ __all__ = ["AnswerGrid", "ComponentsResult", "answer_grid", "components", "media
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-#: A percentile interval needs this share of its resamples to have a ratio.
+#: An interval needs this share of its resamples to have a ratio.
 _DEFINED = 0.95
 
 #: Resampled ratios kept for the intervals of medians, at most (8 bytes each).
@@ -70,20 +70,36 @@ class AnswerGrid:
         return [i for i, (tone, _) in enumerate(self.variants) if tone == self.variants[0][0]]
 
 
-def _codes(column: pa.ChunkedArray, name: str) -> tuple[Integers, list[Any]]:
-    """Return a column as numbers, and the values they stand for."""
+def _codes(column: pa.ChunkedArray, name: str, first: Any = None) -> tuple[Integers, list[Any]]:
+    """Return a column as numbers and the values they stand for, sorted (``first`` before all)."""
     encoded = pc.dictionary_encode(column).combine_chunks()
     if encoded.indices.null_count:
         row = int(pc.index(pc.is_null(encoded.indices), True).as_py())
         raise InvalidInputError(f"answers, row {row}: {name} is missing")
-    return np.asarray(encoded.indices.to_numpy(), dtype=np.int64), encoded.dictionary.to_pylist()
-
-
-def _sorted_codes(codes: Integers, values: list[Any]) -> tuple[Integers, list[Any]]:
-    order = sorted(range(len(values)), key=lambda index: values[index])
+    values = encoded.dictionary.to_pylist()
+    order = sorted(range(len(values)), key=lambda index: (values[index] != first, values[index]))
     place = np.empty(len(values), dtype=np.int64)
     place[order] = np.arange(len(values))
-    return place[codes] if len(values) else codes, [values[index] for index in order]
+    codes = np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
+    return (place[codes] if len(values) else codes), [values[index] for index in order]
+
+
+def _pairs(
+    one: tuple[Integers, list[Any]],
+    other: tuple[Integers, list[Any]],
+    among: NDArray[np.bool_] | None = None,
+) -> tuple[Integers, list[tuple[Any, Any]]]:
+    """Return pairs of two columns as numbers, and the pairs that occur (among some rows)."""
+    (left, names), (right, values) = one, other
+    joined = left * len(values) + right
+    occurs = np.bincount(
+        joined if among is None else joined[among], minlength=len(names) * len(values)
+    )
+    found = np.flatnonzero(occurs)
+    place = np.full(len(names) * len(values), -1, dtype=np.int64)
+    place[found] = np.arange(len(found))
+    pairs = [(names[k // len(values)], values[k % len(values)]) for k in found.tolist()]
+    return (place[joined] if len(joined) else joined), pairs
 
 
 def _prepared(answers: object) -> pa.Table:
@@ -136,31 +152,24 @@ def answer_grid(answers: object, *, standard_tone: str = "standard") -> AnswerGr
         A column is missing, or two rows answer one query.
     """
     table = _prepared(answers)
-    model, labels = _sorted_codes(*_codes(table["label"], "model"))
-    item_keys = pc.binary_join_element_wise(
-        table["item"].cast(pa.string()), table["wording"].cast(pa.string()), "\x1f"
-    )
-    item, items = _sorted_codes(*_codes(item_keys, "item"))
-    is_seed = np.asarray(pc.is_valid(table["seed"]).to_numpy(), dtype=bool)
-    variant_keys = pc.binary_join_element_wise(
-        table["tone"].cast(pa.string()), table["variant"].cast(pa.int64()).cast(pa.string()), "\x1f"
-    )
-    keys = pc.unique(pc.filter(variant_keys, pa.array(~is_seed))).to_pylist()
-    variants = sorted(
-        ((tone, int(index)) for tone, _, index in (key.partition("\x1f") for key in keys)),
-        key=lambda pair: (pair[0] != standard_tone, pair),
-    )
-    order = pa.array([f"{tone}\x1f{index}" for tone, index in variants], pa.string())
-    variant = np.asarray(
-        pc.fill_null(pc.index_in(variant_keys, value_set=order), -1).to_numpy(), dtype=np.int64
-    )
+    model, labels = _codes(table["label"], "model")
+    item, items = _pairs(_codes(table["item"], "item"), _codes(table["wording"], "wording"))
     seeds = np.asarray(pc.fill_null(table["seed"].cast(pa.int64()), -1).to_numpy(), dtype=np.int64)
+    is_seed = np.asarray(pc.is_valid(table["seed"]).to_numpy(), dtype=bool)
+    places = table["variant"].cast(pa.int64())
+    tone, tones = _codes(table["tone"], "tone", first=standard_tone)
+    index, indices = _codes(places, "variant")
+    variant, variants = _pairs((tone, tones), (index, indices), among=~is_seed)
     kept_seeds = np.unique(seeds[is_seed])
     score = np.asarray(
         pc.fill_null(table["score"].cast(pa.float64()), float("nan")).to_numpy(), dtype=np.float64
     )
-    statuses = pc.fill_null(table["status"].cast(pa.string()), "")
-    valid = np.asarray(pc.is_in(statuses, pa.array(_VALID)).to_numpy(), dtype=bool)
+    named, statuses = _codes(pc.fill_null(table["status"].cast(pa.string()), ""), "status")
+
+    def has(*wanted: str) -> NDArray[np.bool_]:
+        return np.array([status in wanted for status in statuses], dtype=bool)[named]
+
+    valid = has(*_VALID)
     score = np.where(valid, score, np.nan)
     shape = (len(labels), len(items))
     cell = model * shape[1] + item
@@ -171,7 +180,7 @@ def answer_grid(answers: object, *, standard_tone: str = "standard") -> AnswerGr
             seen = np.bincount(flat)
             if (seen > 1).any():
                 row = int(np.flatnonzero(chosen)[np.argmax(flat == int(np.argmax(seen > 1)))])
-                where = f"{labels[model[row]]}, {items[item[row]].partition(chr(31))[0]}"
+                where = f"{labels[model[row]]}, {items[item[row]][0]}"
                 raise InvalidInputError(
                     f"answers, row {row}: {where} has two answers to one {what}; keep one row a "
                     "query"
@@ -184,18 +193,18 @@ def answer_grid(answers: object, *, standard_tone: str = "standard") -> AnswerGr
         return np.bincount(cell[chosen], minlength=shape[0] * shape[1]).reshape(shape)
 
     is_variant = ~is_seed
-    named = np.asarray(statuses.to_numpy(zero_copy_only=False), dtype=object)
-    answered = is_variant & ~np.isin(named, ("", "error"))
+    answered = is_variant & ~has("", "error")
+    refused = has("refused")
     return AnswerGrid(
         labels=labels,
-        items=[(a, b) for a, _, b in (key.partition("\x1f") for key in items)],
+        items=items,
         variants=variants,
         variant_answers=scatter(is_variant, variant, len(variants), "variant"),
         seed_answers=scatter(is_seed, np.searchsorted(kept_seeds, seeds), len(kept_seeds), "seed"),
         asked=count(is_variant),
         answered=count(answered),
-        refused=count(answered & (named == "refused")),
-        failed=count(answered & ~valid & (named != "refused")),
+        refused=count(answered & refused),
+        failed=count(answered & ~valid & ~refused),
         seeds_asked=count(is_seed),
     )
 
@@ -237,7 +246,7 @@ def _modal(seeds: Floats) -> Floats:
 
 
 def _interval(replicates: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return percentile ends along the first axis; NaN where too few resamples are defined.
+    """Return percentile ends (type 7) along the first axis; NaN where too few are defined.
 
     A resample without signal has an infinite ratio and belongs to the upper end.
     """
@@ -252,23 +261,49 @@ def _interval(replicates: Floats, level: float) -> tuple[Floats, Floats]:
     return ends[0], ends[1]
 
 
+def _centred(replicates: Floats, estimate: Floats) -> Floats:
+    """Return resampled deviations with the mean square of the deviation they are about.
+
+    Resampling n answers loses 1/n of their variance, and resampled means of models differ more
+    than the means themselves. Uncorrected, most intervals of a ratio would lie below it.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        n = (~np.isnan(replicates)).sum(axis=0)
+        square = np.nansum(replicates**2, axis=0) / n
+        factor = np.where(square > 0, estimate / np.sqrt(square), 1.0)
+        return np.asarray(replicates * factor)
+
+
 def median_interval(
-    replicates: Floats, members: NDArray[np.bool_], level: float
+    replicates: Floats, members: NDArray[np.bool_], estimate: float | None, level: float
 ) -> tuple[float, float]:
-    """Return the interval of the median over some cells of a panel, from shared resamples."""
+    """Return the interval of the median over some cells of a panel, from shared resamples.
+
+    The resampled medians are scaled to have the median itself as their mean, for the reason that
+    those of a deviation are.
+    """
     chosen = replicates[:, members] if replicates.size else np.empty((0, 0))
-    if not chosen.size:
+    if not chosen.size or estimate is None:
         return float("nan"), float("nan")
-    with np.errstate(invalid="ignore"):
-        medians = np.array(
-            [np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else np.nan for row in chosen]
-        )
+    medians = np.array(
+        [np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else np.nan for row in chosen]
+    )
+    center = float(np.mean(medians[np.isfinite(medians)])) if np.isfinite(medians).any() else 0.0
+    if estimate > 0 and center > 0:
+        medians *= estimate / center
     low, high = _interval(medians[:, None], level)
     return float(low[0]), float(high[0])
 
 
 def _resampled(
-    grid: AnswerGrid, *, ddof: float, culture_base: str, n_resamples: int, level: float, seed: int
+    grid: AnswerGrid,
+    found: VarianceComponents,
+    *,
+    ddof: float,
+    culture_base: str,
+    n_resamples: int,
+    level: float,
+    seed: int,
 ) -> tuple[dict[str, tuple[Floats, Floats]], Floats]:
     """Return the interval of every component and the resampled ratios.
 
@@ -305,6 +340,9 @@ def _resampled(
             n_resamples,
             float(ddof),
         )
+        sigma_seed = _centred(sigma_seed, found.sigma_seed[:, q])
+        sigma_prompt = _centred(sigma_prompt, found.sigma_prompt[:, q])
+        sigma_culture = _centred(sigma_culture, found.sigma_culture[q])
         noise = sigma_seed + sigma_prompt
         signal = sigma_culture[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -373,7 +411,8 @@ def components(
     -----
     Measurement Validity in LLM Cultural Alignment, sections 3.4 and 3.5; definitions, section 11.
     Intervals are percentile bootstraps over variants, drawn once for all models and items, and
-    over seeds. An upper end is null where more than a fraction of the resamples have no signal
+    over seeds of every model and item; resampled deviations are scaled to the mean square of the
+    deviation they are about. An upper end is null where more than a few resamples have no signal
     at all (an infinite ratio).
 
     Examples
@@ -416,6 +455,7 @@ def components(
     if n_resamples and models and items:
         ends, replicates = _resampled(
             grid,
+            found,
             ddof=ddof,
             culture_base=culture_base,
             n_resamples=n_resamples,

@@ -647,12 +647,14 @@ def country_means(
         raise SourceError(f"no source has any of the items {', '.join(names)} in the waves {waves}")
     values = np.concatenate(blocks)
     weight = np.concatenate(weights)
-    code_array = np.array(codes, dtype=object)
+    ordered = sorted(found, key=country_order)
+    place = {code: index for index, code in enumerate(ordered)}
+    place_of = np.array([place[code] for code in codes], dtype=np.int64)
     kept, means = [], []
     respondents: dict[str, Floats] = {}
     complete_weights: dict[str, Floats] = {}
-    for code in sorted(found, key=country_order):
-        members = code_array == code
+    for index, code in enumerate(ordered):
+        members = place_of == index
         rows, w = values[members], weight[members]
         valid = ~np.isnan(rows)
         totals = (w[:, None] * valid).sum(axis=0)

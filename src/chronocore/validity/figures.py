@@ -388,7 +388,7 @@ def _map(drawn: Drawn, narrow: bool) -> Spec | None:
     if not countries:
         return None
     width = (NARROW if narrow else WIDE) - 48
-    height = width * (1.15 if narrow else 0.82)
+    height = width * (1.0 if narrow else 0.82)
     references = drawn.placed("reference")
     outlines: list[Row] = []
     fills: list[Row] = []

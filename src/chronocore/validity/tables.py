@@ -127,10 +127,11 @@ def _summary(
 ) -> dict[str, Any]:
     """Return count, median with interval, largest, and how many are above 1 and 2."""
     ratios = [row["nsr"] for row in rows if row["status"] == "ok"]
-    low, high = median_interval(result.replicates, members, result.confidence_level)
+    middle = _median(ratios)
+    low, high = median_interval(result.replicates, members, middle, result.confidence_level)
     return {
         "n_valid": len(ratios),
-        "median": _median(ratios),
+        "median": middle,
         "low": _finite(low) if ratios else None,
         "high": _finite(high) if ratios else None,
         "largest": max(ratios, default=None),
