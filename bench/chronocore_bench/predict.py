@@ -201,11 +201,14 @@ def time_vllm(study: str | Path, model: str, n_prompts: int = 96, rounds: int = 
     """
     import vllm
 
+    from chronocore.engines.vllm import _children_have_our_main
+
     engine: Any = open_engine(f"vllm:{model}", EngineOptions(), lambda: cc.Study.open(study).gold())
     bare: Any = None
     try:
         engine._load_tokenizer()
-        bare = vllm.LLM(**engine._arguments())
+        with _children_have_our_main():
+            bare = vllm.LLM(**engine._arguments())
         sampling = vllm.SamplingParams(temperature=0.0, top_p=1.0, max_tokens=120)
         seconds: dict[str, list[float]] = {"bare": [], "predict": []}
         tokens = {"bare": 0, "predict": 0}
