@@ -398,3 +398,28 @@ def test_text_can_be_read_on_what_it_stands_on(mode: int) -> None:
              *((on, role) for _, role, on in measures._HEAT)]  # fmt: skip
     for text, ground in pairs:
         assert contrast(of(text), of(ground)) >= 4.5, (text, ground)
+
+
+# -- command -----------------------------------------------------------------------------------
+
+
+def test_the_command_draws_figures_alone(report_study: Path) -> None:
+    from click.testing import CliRunner
+
+    from chronocore_cli.main import cli
+
+    def call(*arguments: str) -> Any:
+        return CliRunner().invoke(cli, ["report", str(report_study), *arguments])
+
+    before = (report_study / "report.html").stat().st_mtime_ns
+    done = call("--figures", "--formats", "svg", "--json")
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.stdout)
+    assert set(data["files"]) | set(data["omitted"]) == set(NAMES)
+    assert data["files"]["fig05"] == [str(report_study / "figures" / "fig05.svg")]
+    assert (report_study / "report.html").stat().st_mtime_ns == before
+    for arguments in (
+        ("--formats", "gif"), ("--figures", "--output", "x.html"),
+        ("--figures", "--formats", "none"),
+    ):  # fmt: skip
+        assert call(*arguments).exit_code == 2, arguments

@@ -103,13 +103,13 @@ def test_redrawn_scores_are_scores_against_redrawn_gold(blurred_study):
                 continue
             drawn = {row["year"]: again(index, row) for index, row in points}
             g_old, g_new = drawn[pair["year_old"]], drawn[pair["year_new"]]
-            assert d_old[r, j] == pytest.approx(cc.wasserstein(old, g_old, support), abs=1e-12)
+            assert d_old[r, j] == pytest.approx(cc.wasserstein(old, g_old, support), abs=2e-7)
             expected = cc.wasserstein(undated, g_new, support) - cc.wasserstein(new, g_new, support)
-            assert benefit[r, j] == pytest.approx(expected, abs=1e-12)
+            assert benefit[r, j] == pytest.approx(expected, abs=2e-7)
             distances = [cc.wasserstein(undated, p, support) for p in drawn.values()]
-            assert nearest[r, j] == pytest.approx(min(distances), abs=1e-12)
+            assert nearest[r, j] == pytest.approx(min(distances), abs=2e-7)
             assert cosine[r, j] == pytest.approx(
-                cc.direction_cosine(g_old, g_new, old, new), abs=1e-9
+                cc.direction_cosine(g_old, g_new, old, new), abs=2e-6
             )
 
 
@@ -139,7 +139,7 @@ def test_what_is_observed_stays(blurred_study):
         np.testing.assert_array_equal(drawn, np.tile(getattr(scores, name), (3, 1)))
     strict = scores.within(0.02)
     outcome = redraws.column(strict, "strict", lambda s: s.outcome)
-    both = redraws.column(strict, "d_old", lambda s: s.d_old) <= 0.02 + 1e-12
+    both = redraws.column(strict, "d_old", lambda s: s.d_old) <= np.float32(0.02)
     assert ((outcome <= 1) == both).all()
 
 

@@ -159,12 +159,16 @@ def test_references_are_scored_on_the_models_pairs_or_alone_on_all(study, tmp_pa
     alone = cc.score(study)
     assert alone.runs[0].n_retained == 129
     t08 = pl.from_arrow(cc.tables(study, ["t08"])["t08"])
-    total = t08.filter((pl.col("group") == "all") & (pl.col("measure") == "both"))
+    total = t08.filter(
+        (pl.col("survey") == "all") & (pl.col("group") == "all") & (pl.col("measure") == "both")
+    )
     assert total["n"].to_list() == [129]
     cc.predict(study, f"file:{formula_file(cases, study, 'round5', tmp_path / 'm.parquet')}")
     cc.score(study)
     t08 = pl.from_arrow(cc.tables(study, ["t08"])["t08"])
-    total = t08.filter((pl.col("group") == "all") & (pl.col("measure") == "both"))
+    total = t08.filter(
+        (pl.col("survey") == "all") & (pl.col("group") == "all") & (pl.col("measure") == "both")
+    )
     assert dict(total.select("prediction", "n").iter_rows()) == {
         "model": 32, "uniform": 32, "undated_both": 32, "persistence": 32,
     }  # fmt: skip

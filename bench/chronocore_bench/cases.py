@@ -23,10 +23,12 @@ import scipy.stats
 from numpy.typing import NDArray
 
 import chronocore as cc
-from chronocore.config import Rules
+from chronocore.config import Rules, ScoreSettings
 from chronocore.engines.base import Option
 from chronocore.gold import gold_table
+from chronocore.scores import scores_table
 from chronocore.sources import Item, Microdata
+from chronocore.tables import Benchmark, Context, all_tables
 
 __all__ = ["CASES", "Case", "Peer", "Prepared"]
 
@@ -532,6 +534,33 @@ def _components(quick: bool) -> Prepared:
     )
 
 
+def _study(quick: bool) -> Prepared:
+    # Imported here: the other cases need no tables.
+    from chronocore_bench import study
+
+    n_pairs, n_models = (1_500, 2) if quick else (10_360, 6)
+    benchmark = study.synthetic_benchmark(n_pairs)
+    models = study.MODELS[:n_models]
+    evaluations, data = study.evaluate(benchmark, models)
+    frame = pl.DataFrame(scores_table(data[0], evaluations[0].scored)).filter("retained")
+
+    def ours() -> Any:
+        columns = Benchmark(benchmark.pairs, benchmark.gold, benchmark.items)
+        return all_tables(Context(columns, evaluations, ScoreSettings()))
+
+    cells = sum(len(table) - table["low"].null_count for table in ours().values())
+    return Prepared(
+        ours,
+        {
+            "polars and scipy.stats.bootstrap, batch 100": Peer(
+                lambda: study.polars_and_scipy(frame, 1_000),
+                lambda mine, theirs: study.agrees_with(mine, models[0], theirs),
+                18 / cells,
+            )
+        },
+    )
+
+
 CASES: tuple[Case, ...] = (
     Case("weighted_sorted", "443,488 x 290 answers, 300 groups in order", _weighted(True)),
     Case("weighted_unsorted", "the same, groups in any order", _weighted(False)),
@@ -544,4 +573,5 @@ CASES: tuple[Case, ...] = (
     Case("columns", "4 columns sharing each resample, n = 7,767, B = 10,000", _columns),
     Case("sampling_noise", "10,360 distributions x 200 x 2 multinomials, n = 500", _noise),
     Case("variance_components", "200 x 500 x (10 + 30) answers", _components),
+    Case("study", "all tables of six models on 10,360 pairs, B = 1,000", _study),
 )

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +36,7 @@ __all__ = [
     "CLASSES",
     "MODELS",
     "SyntheticBenchmark",
+    "agrees_with",
     "evaluate",
     "polars_and_scipy",
     "predictions_of",
@@ -183,7 +184,8 @@ def _prompts(pairs: list[dict[str, Any]], items: list[dict[str, Any]]) -> pa.Tab
                         "elicitation": "verbalized", "instruction": "default",
                         "survey": pair["survey"], "variable": pair["variable"],
                         "country": pair["country"], "wave": wave, "year": year,
-                        "system": "", "user": "", "options": options[pair["survey"], pair["variable"]],
+                        "system": "", "user": "",
+                        "options": options[pair["survey"], pair["variable"]],
                     }
                 )  # fmt: skip
     return pa.Table.from_pylist(rows, schema=schema.PROMPTS)
@@ -271,35 +273,55 @@ def write_study(path: Path, benchmark: SyntheticBenchmark, models: Sequence[str]
 # -- the same work with polars and scipy ---------------------------------------------------------
 
 
-def polars_and_scipy(scores: Sequence[pl.DataFrame], resamples: int, cells: int) -> int:
-    """Compute cells of the tables the straightforward way; stops after ``cells`` of them.
+def polars_and_scipy(frame: pl.DataFrame, resamples: int) -> dict[tuple[str, str], Floats]:
+    """Compute a part of one model's tables the straightforward way.
 
     Group with polars, resample each cell with ``scipy.stats.bootstrap`` (percentile, vectorised,
     ``batch`` 100, so that the index matrix fits the cache).
-    """
-    done = 0
 
-    def interval(values: Floats, statistic: Callable[..., Any]) -> None:
-        scipy.stats.bootstrap(
+    Returns
+    -------
+    dict
+        Interval by (shift class, measure): shares of Table 8, medians of Table 11, means of
+        Table 18, in their units.
+    """
+    found: dict[tuple[str, str], Floats] = {}
+
+    def interval(values: Floats, statistic: Callable[..., Any]) -> Floats:
+        result = scipy.stats.bootstrap(
             (values,), statistic, n_resamples=resamples, batch=100, method="percentile",
             vectorized=True, rng=0,
         )  # fmt: skip
+        return np.array(result.confidence_interval)
 
-    for frame in scores:
-        for (_,), group in frame.group_by("shift"):
-            nonzero = group.filter(pl.col("d_m") > 1e-12)
-            for column, value in (("outcome", OUTCOME) for OUTCOME in ("both", "neither")):
-                interval((group[column] == value).to_numpy().astype(float), np.mean)
-                done += 1
-            for column in ("benefit_old", "benefit_new"):
-                interval(group[column].to_numpy(), np.mean)
-                done += 1
+    for (shift,), group in frame.group_by("shift"):
+        where = str(shift)
+        both = (group["outcome"] == "both").to_numpy().astype(float)
+        found[where, "both"] = 100 * interval(both, np.mean)
+        for end in ("old", "new"):
+            values = group[f"benefit_{end}"].to_numpy()
+            found[where, {"old": "older", "new": "newer"}[end]] = 100 * interval(values, np.mean)
+        if where != "stable":
+            moving = group.filter(pl.col("d_m") > 1e-12)
             for column in ("ratio", "cosine"):
-                interval(nonzero[column].drop_nulls().to_numpy(), np.median)
-                done += 1
-            if done >= cells:
-                return done
-    return done
+                values = moving[column].drop_nulls().to_numpy()
+                found[where, f"median_{column}"] = interval(values, np.median)
+    return found
+
+
+def agrees_with(tables: Mapping[str, pa.Table], label: str, peer: Mapping[Any, Floats]) -> bool:
+    """Return whether a peer's intervals are those of the tables, within Monte-Carlo error."""
+    own = {}
+    for name in ("t08", "t11", "t18"):
+        for row in tables[name].to_pylist():
+            if (row["label"], row["prediction"], row["survey"]) == (label, "model", "all"):
+                own[row["group"], row["item"] or row["measure"]] = np.array(
+                    [row["low"], row["high"]], dtype=float
+                )
+    return all(
+        np.abs(own[where] - ends).max() <= 0.5 * np.ptp(own[where]) + 1e-9
+        for where, ends in peer.items()
+    )
 
 
 def time_tables(n_resamples: int, n_pairs: int = 10_360, n_models: int = 6) -> tuple[float, int]:
@@ -345,13 +367,14 @@ def main(resamples: int) -> None:
         study = Study.open(path)
         tables = cc.tables(study)
         cells = sum(len(table) - table["low"].null_count for table in tables.values())
-        frames = [
-            pl.DataFrame(study.scores(run)).filter(pl.col("retained"))
-            for run in study.runs()["run_id"].to_pylist()
-        ]
+        run = study.runs().to_pylist()[0]
+        frame = pl.DataFrame(study.scores(run["run_id"])).filter(pl.col("retained"))
         started = time.perf_counter()
-        few = polars_and_scipy(frames, resamples, 48)
+        theirs = polars_and_scipy(frame, resamples)
+        few = len(theirs)
         peer = (time.perf_counter() - started) / few
+        if not agrees_with(tables, run["label"], theirs):
+            raise AssertionError("polars and scipy give other intervals than the tables")
     seconds = min(found["seconds"])
     print(
         f"score and {len(tables)} tables, {cells:,} intervals, {resamples:,} resamples: "

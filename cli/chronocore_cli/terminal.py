@@ -94,8 +94,8 @@ def _grid(layout: WideTable, header: list[str], lines: list[Line], measures: ran
             # The outer heading stands above the first of its columns that this part shows.
             first = j == shown[0] or layout.over[j] != layout.over[j - 1]
             head = f"{layout.over[j] if first else ''}\n{head}"
-        text = layout.spec.across == ("items",)
-        grid.add_column(head, justify="left" if text else "right", no_wrap=not text)
+        prose = layout.spec.across == ("items",)
+        grid.add_column(head, justify="left" if prose else "right", no_wrap=not prose)
     previous: list[str] = []
     for index, cells in lines:
         # A key that repeats the line above is left blank, so that blocks stand out.

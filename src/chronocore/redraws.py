@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,10 @@ __all__ = ["REDRAWS", "GoldRedraws"]
 #: Redraws of the gold distributions that the resamples of a cell share between them.
 REDRAWS = 100
 
-# Predictions whose redrawn scores are kept: at the size of the paper's study some 100 MB each.
-_KEPT = 6
+# Predictions whose redrawn scores are kept, in single precision: they are random draws. At the size
+# of the paper's study that is some 45 MB each; six models and their references fit.
+_KEPT = 18
+_KEPT_VIEWS = 6
 _KEPT_COLUMNS = 8
 
 # Outcomes are decided anew for the tolerance of every view.
@@ -42,8 +45,8 @@ _OBSERVED = ("d_m", "identical_old", "identical_new", "shift", "stability", "n_t
 
 #: What a redraw of gold changes; everything else of a pair stays as it was observed.
 _REDRAWN = (
-    "d_h", "d_old", "d_new", "d_old_to_new", "d_new_to_old", "ratio", "cosine",
-    "nearest_distance", "benefit_old", "benefit_new", "outcome", "alignment", "credit",
+    "d_h", "d_old", "d_new", "ratio", "cosine", "nearest_distance", "benefit_old", "benefit_new",
+    "outcome", "alignment", "credit",
 )  # fmt: skip
 
 
@@ -84,6 +87,15 @@ class GoldRedraws:
         self._columns: OrderedDict[tuple[int, int], tuple[PairScores, object, NDArray[Any]]] = (
             OrderedDict()
         )
+
+    @cached_property
+    def _drawn(self) -> tuple[NDArray[np.float64], Integers]:
+        """The redraws of every time point, and where those of each begin."""
+        rows = self._rows
+        return multinomial.redrawn_shares(
+            rows.values, rows.starts, rows.lengths, self._sizes, np.arange(len(rows)),
+            self.repeats, self._base,
+        )  # fmt: skip
 
     def column(
         self, scores: PairScores, what: object, values: Callable[[PairScores], NDArray[Any]]
@@ -136,10 +148,11 @@ class GoldRedraws:
                 whole[place] = own
                 columns[name] = np.tile(whole, self.repeats)
             else:
+                # No quantity is made of it.
                 columns[name] = np.broadcast_to(whole[:1], size)
         flat = PairScores(**columns, tau=_TAU, data=data).within(scores.tau)
         self._views[key] = (scores, place, flat)
-        if len(self._views) > _KEPT:
+        if len(self._views) > _KEPT_VIEWS:
             self._views.popitem(last=False)
         return place, flat
 
@@ -151,25 +164,22 @@ class GoldRedraws:
             return self._scored[key][1]
         # The time points of the pairs are rows of the gold table: the same flat buffer.
         row = np.searchsorted(self._rows.starts, data.points.starts)
-        shares, starts = multinomial.redrawn_shares(
-            self._rows.values, data.points.starts, data.points.lengths, self._sizes[row], row,
-            self.repeats, self._base,
-        )  # fmt: skip
+        shares, starts = self._drawn
+        lengths = data.points.lengths
         ends = [_end(data, name) for name in ("year_old", "year_new")]
         arrays: dict[str, NDArray[Any]] = {}
         for r in range(self.repeats):
-            points = Rows(
-                shares, starts + r * data.points.lengths, data.points.lengths, (len(row),)
-            )
+            points = Rows(shares, starts[row] + r * lengths, lengths, (len(row),))
             old, new = (points.take(end) for end in ends)
             again = replace(data, gold_old=old, gold_new=new, points=points)
             d_h = wasserstein(old, new, data.supports)
             found = {"d_h": d_h, **against_gold(again, tau=_TAU, d_h=d_h)}
             for name in _REDRAWN:
+                own = found[name]
                 if name not in arrays:
-                    shape = (self.repeats, *found[name].shape)
-                    arrays[name] = np.empty(shape, dtype=found[name].dtype)
-                arrays[name][r] = found[name]
+                    kind = np.float32 if own.dtype == np.float64 else own.dtype
+                    arrays[name] = np.empty((self.repeats, *own.shape), dtype=kind)
+                arrays[name][r] = own
         self._scored[key] = (data, arrays)
         if len(self._scored) > _KEPT:
             self._scored.popitem(last=False)

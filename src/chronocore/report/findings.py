@@ -250,7 +250,7 @@ def answer_of(results: Results, run: RunSummary, rests_on: Basis) -> list[str]:
         text = f"{whose} are identical for both years on {_on(still, n)}"
     else:
         text = f"{whose} differ between the years on {_on(n - still, n)}"
-    if even:
+    if even >= n / 10:
         where = f"the same {even:,}" if even == still < n else _on(even, n)
         text += f" and do not differ from an even spread over the options on {where}"
     if right.n:
