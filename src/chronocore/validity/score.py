@@ -37,7 +37,7 @@ from chronocore.validity.tables import (
     read_table,
 )
 
-__all__ = ["MapResult", "ValidityScore", "load_map", "map_models", "score", "tables"]
+__all__ = ["MapResult", "ValidityScore", "map_models", "score", "tables"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,20 +204,6 @@ def score(
         ],
         tables=_save_tables(folder, made),
     )
-
-
-def load_map(
-    folder: str | Path, *, fit: str = "countries", rotation: str = "varimax"
-) -> CulturalMap:
-    """Fit the map again from the country means in a folder."""
-    path = _root(folder) / "countries.parquet"
-    if not path.is_file():
-        raise StudyError(
-            f"{folder} has no country means; run: chronocore validity map {folder} --countries FILE"
-        )
-    protocol = saved_protocol(folder)
-    means = means_from_table(read_parquet(path, schema.VALIDITY_COUNTRIES), _items(folder))
-    return fit_map(means, protocol.map, fit=fit, rotation=rotation)
 
 
 def _items(folder: str | Path) -> list[str]:
