@@ -933,8 +933,8 @@ _FIGURES: Mapping[str, tuple[str, Builder, Callable[[Drawn], str], str]] = {
         "Models on the cultural map", _map, _map_text,
         "Mean position of each model over the variants of the standard tone. The solid ellipse is "
         "the 95% region of the mean over variants and seeds, the dashed one where one more "
-        "variant, answered once, would lie (drawn for up to four models, where it fits). Models that refuse an "
-        "item are not on the map. Figure 1 of the paper.",
+        "variant, answered once, would lie (drawn for up to four models, where it fits). Models "
+        "that refuse an item are not on the map. Figure 1 of the paper.",
     ),
     "validity-tone-shift": (
         "What another tone does to a model's position", _tone_shift, _tone_text,
