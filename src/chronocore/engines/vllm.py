@@ -52,6 +52,9 @@ CLOSE_SECONDS = 20.0
 """The longest :meth:`VllmEngine.close` takes before it kills what is left."""
 
 _POLL_SECONDS = 0.5
+_NOTICE_SECONDS = 10.0
+"""How long vLLM has to notice by itself that one of its processes ended."""
+
 _GIB = 1024**3
 _LOG_TAIL = 2**20
 _SYSTEM_PROBE = "chronocore-system-probe"
@@ -305,7 +308,7 @@ class VllmEngine:
             _bounded(lambda: _shut_down(engine), deadline - 5.0 - time.monotonic())
         _kill(tree, processes)
         if stepper is not None:
-            stepper.stop(engine)
+            stepper.stop()
         if log is not None:
             log.close()
 
@@ -462,7 +465,7 @@ class VllmEngine:
         return stepper.run(self._alive, lambda: self._stop_at)
 
     def _alive(self) -> bool:
-        return all(p.is_alive() for p in self._processes if p.name.startswith("EngineCore"))
+        return all(process.is_alive() for process in self._processes if _is_core(process))
 
     # -- start ----------------------------------------------------------------------------
 
@@ -483,12 +486,14 @@ class VllmEngine:
             self._log = _new_log()
             try:
                 with _children_are_apart(self._log), _children_have_our_main():
-                    if self._replicas() > 1:
-                        engine: Any = _Replicas(arguments, usage)
-                    else:
-                        engine = vllm.LLMEngine.from_engine_args(
-                            vllm.EngineArgs(**arguments), usage_context=usage
-                        )
+                    self._stepper = _Stepper()
+                    seen: set[Any] = set()
+
+                    def alive() -> bool:
+                        seen.update(p for p in _children(before) if _is_core(p))
+                        return all(process.is_alive() for process in seen)
+
+                    engine = self._stepper.start(lambda: self._make(vllm, arguments, usage), alive)
                 self._processes = _children(before)
             except BaseException as error:
                 self._processes = _children(before)
@@ -498,13 +503,17 @@ class VllmEngine:
                     raise EngineError(self._start_failure(cause)) from error
                 raise
         self._engine = engine
-        self._stepper = _Stepper(engine)
         config = _vllm_config(engine)
         self._max_model_len = int(config.model_config.max_model_len)
         if self._given_in_flight is None:
             running = int(getattr(config.scheduler_config, "max_num_seqs", 128))
             self._max_in_flight = max(2 * running * self._replicas() // self._samples, 8)
         self._describe(config)
+
+    def _make(self, vllm: Any, arguments: Mapping[str, Any], usage: Any) -> Any:
+        if self._replicas() > 1:
+            return _Replicas(arguments, usage)
+        return vllm.LLMEngine.from_engine_args(vllm.EngineArgs(**arguments), usage_context=usage)
 
     def _replicas(self) -> int:
         size = self._engine_args.get("data_parallel_size", 1)
@@ -794,50 +803,77 @@ def _failed(request: Request, error: str, *, prompt_tokens: int | None = None) -
 
 
 class _Stepper:
-    """Runs the engine's steps in a thread of its own, on request.
+    """Starts the engine and runs its steps in a thread of its own, on request.
 
-    ``step`` blocks without a limit, and not every way in which vLLM's process can die wakes it
-    up. The caller therefore waits here, looking at the process from time to time.
+    Both block without a limit: a signal does not end them, and not every way in which vLLM's
+    process can die wakes them up. The caller therefore waits here, looking at the process from
+    time to time.
     """
 
-    def __init__(self, engine: Any) -> None:
-        self._commands: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._results: queue.SimpleQueue[list[Any] | BaseException] = queue.SimpleQueue()
-        threading.Thread(
-            target=self._work, args=(engine,), name="chronocore-vllm", daemon=True
-        ).start()
+    def __init__(self) -> None:
+        self._commands: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+        self._engine: Any = None
+        threading.Thread(target=self._work, name="chronocore-vllm", daemon=True).start()
+
+    def start(self, make: Callable[[], Any], alive: Callable[[], bool]) -> Any:
+        """Return the engine that ``make`` starts.
+
+        vLLM knows best why one of its processes ended; only if it has not noticed after
+        :data:`_NOTICE_SECONDS` is the start given up here.
+        """
+        self._commands.put(make)
+        dead_since: float | None = None
+        while True:
+            result = self._result()
+            if result is not None:
+                (self._engine,) = result
+                return self._engine
+            if alive():
+                dead_since = None
+            elif dead_since is None:
+                dead_since = time.monotonic()
+            elif time.monotonic() - dead_since > _NOTICE_SECONDS:
+                raise EngineError("its process is gone")
 
     def run(
         self, alive: Callable[[], bool], stop_at: Callable[[], float | None]
     ) -> list[Any] | None:
         """Return what one step finished, None once the time to stop has come."""
-        self._commands.put(True)
+        self._commands.put(lambda: self._until_finished(self._engine))
         while True:
-            try:
-                result = self._results.get(timeout=_POLL_SECONDS)
-            except queue.Empty:
-                if not alive():
-                    raise EngineError("its process is gone") from None
-                until = stop_at()
-                if until is not None and time.monotonic() >= until:
-                    return None
-                continue
-            if isinstance(result, BaseException):
-                raise result
-            return result
+            result = self._result()
+            if result is not None:
+                finished: list[Any] = result[0]
+                return finished
+            if not alive():
+                raise EngineError("its process is gone")
+            until = stop_at()
+            if until is not None and time.monotonic() >= until:
+                return None
 
-    def stop(self, engine: Any) -> None:
-        self._commands.put(False)
+    def stop(self) -> None:
+        self._commands.put(None)
         # A step that waits for a process that is gone would keep the thread for ever.
         with suppress(Exception):
-            engine.engine_core.outputs_queue.put_nowait(RuntimeError("closed"))
+            self._engine.engine_core.outputs_queue.put_nowait(RuntimeError("closed"))
 
-    def _work(self, engine: Any) -> None:
-        while self._commands.get():
+    def _result(self) -> tuple[Any] | None:
+        """Return what the thread's work gave, None while it goes on; raise what it raised."""
+        try:
+            value, error = self._results.get(timeout=_POLL_SECONDS)
+        except queue.Empty:
+            return None
+        if error is not None:
+            raise error
+        return (value,)
+
+    def _work(self) -> None:
+        while (action := self._commands.get()) is not None:
             try:
-                self._results.put(self._until_finished(engine))
+                self._results.put((action(), None))
             except BaseException as error:
-                self._results.put(error)
+                self._results.put((None, error))
 
     @staticmethod
     def _until_finished(engine: Any) -> list[Any]:
@@ -858,6 +894,10 @@ def _bounded(action: Callable[[], None], seconds: float) -> None:
     thread = threading.Thread(target=action, name="chronocore-vllm-close", daemon=True)
     thread.start()
     thread.join(max(seconds, 0.0))
+
+
+def _is_core(process: multiprocessing.process.BaseProcess) -> bool:
+    return process.name.startswith("EngineCore")
 
 
 def _children(before: set[Any]) -> list[multiprocessing.process.BaseProcess]:
