@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 
 import numpy as np
@@ -364,13 +365,19 @@ def test_what_cannot_be_read_names_the_file(tmp_path):
 def test_an_error_names_the_line_the_folder_or_the_nearest_file(tmp_path):
     path = tmp_path / "ragged.csv"
     path.write_text("a,b\n1,2\n1,2\n1,2,3\n")
-    with pytest.raises(SourceError, match=r"ragged\.csv.*3 fields where the header names 2.*1,2,3"):
+    with pytest.raises(
+        SourceError, match=r"ragged\.csv, line 4: 3 fields where the header names 2.*1,2,3"
+    ):
         read(path)
     (tmp_path / "folder.sav").mkdir()
     with pytest.raises(SourceError, match=r"folder\.sav is a folder; name a file in it"):
         open_survey_file(tmp_path / "folder.sav")
     with pytest.raises(SourceError, match=r"no file .*raged\.csv; its folder has ragged\.csv"):
         open_survey_file(tmp_path / "raged.csv")
+    path.chmod(0)
+    if not os.access(path, os.R_OK):  # the superuser reads it all the same
+        with pytest.raises(SourceError, match=r"ragged\.csv cannot be read: Permission denied"):
+            open_survey_file(path)
     with pytest.raises(SourceError, match=r"and no folder .*nowhere"):
         open_survey_file(tmp_path / "nowhere" / "a.csv")
 
@@ -419,8 +426,6 @@ def test_words_for_no_value_are_kept_where_they_may_be_codes_or_labels(tmp_path,
 
 
 def test_a_damaged_cache_is_read_again_and_leftovers_go(tmp_path):
-    import os
-
     path = write_sav(tmp_path / "a.sav", frame(5000))
     first = read(path)[1]
     folder = cache_folder()

@@ -189,6 +189,10 @@ def open_survey_file(path: Path, encoding: str | None = None) -> SurveyFile:
         )
     if not path.is_file():
         raise SourceError(_no_file(path))
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror or error}") from None
     if encoding is not None:
         try:
             codecs.lookup(encoding)
@@ -516,9 +520,23 @@ def _text_batches(file: SurveyFile, columns: Sequence[str]) -> Iterator[pa.Table
         raise _uneven(file, uneven[0]) if uneven else _cannot_read(file.path, error) from None
 
 
+def _uneven_line(file: SurveyFile, expected: int) -> int | None:
+    """Return the line of the first row that has another number of fields."""
+    assert file.path is not None
+    with (
+        contextlib.suppress(OSError, UnicodeDecodeError, csv.Error),
+        file.path.open(encoding=file.encoding, newline="") as handle,
+    ):
+        rows = csv.reader(handle, delimiter=file.delimiter)
+        # A blank line is no row.
+        return next((rows.line_num for row in rows if row and len(row) != expected), None)
+    return None
+
+
 def _uneven(file: SurveyFile, row: Any) -> SourceError:
     start = row.text if len(row.text) <= 80 else f"{row.text[:80]}…"
-    where = "" if row.number is None else f", line {row.number}"
+    line = _uneven_line(file, row.expected_columns)
+    where = "" if line is None else f", line {line}"
     return SourceError(
         f"{file.path}{where}: {row.actual_columns} fields where the header names "
         f"{row.expected_columns} ({start!r}); the file is damaged, or a field that holds "
