@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 
 import numpy as np
@@ -277,7 +278,7 @@ def test_one_code_however_it_is_written(tmp_path):
     path.write_text('q,t\n1.0,1.0\n"1",yes\n 1,1\n1.,NA\n,.a\n.,\n')
     _, table = read(path)
     assert table["q"].to_pylist() == [1, 1, 1, 1, None, None]
-    assert table["t"].to_pylist() == ["1.0", "yes", "1", None, ".a", None]
+    assert table["t"].to_pylist() == ["1.0", "yes", "1", "NA", ".a", None]
     assert parse_text(pa.array(["1e0", "+1", "-2"])).to_pylist() == [1.0, 1.0, -2.0]
     assert parse_number("1,200") is None
 
@@ -359,6 +360,105 @@ def test_what_cannot_be_read_names_the_file(tmp_path):
     nested = pa.table({"a": [[1], [2]]})
     with pytest.raises(SourceError, match=r"mine, column a.*holds no answers"):
         read_columns(open_frame(nested, "mine"), None, ["a"])
+
+
+def test_an_error_names_the_line_the_folder_or_the_nearest_file(tmp_path):
+    path = tmp_path / "ragged.csv"
+    path.write_text("a,b\n1,2\n1,2\n1,2,3\n")
+    with pytest.raises(
+        SourceError, match=r"ragged\.csv, line 4: 3 fields where the header names 2.*1,2,3"
+    ):
+        read(path)
+    (tmp_path / "folder.sav").mkdir()
+    with pytest.raises(SourceError, match=r"folder\.sav is a folder; name a file in it"):
+        open_survey_file(tmp_path / "folder.sav")
+    with pytest.raises(SourceError, match=r"no file .*raged\.csv; its folder has ragged\.csv"):
+        open_survey_file(tmp_path / "raged.csv")
+    path.chmod(0)
+    if not os.access(path, os.R_OK):  # the superuser reads it all the same
+        with pytest.raises(SourceError, match=r"ragged\.csv cannot be read: Permission denied"):
+            open_survey_file(path)
+    with pytest.raises(SourceError, match=r"and no folder .*nowhere"):
+        open_survey_file(tmp_path / "nowhere" / "a.csv")
+
+
+def test_what_is_no_text_is_not_read_as_text(tmp_path):
+    sav = write_sav(tmp_path / "a.sav", frame())
+    path = tmp_path / "a.csv"
+    path.write_bytes(sav.read_bytes())
+    with pytest.raises(SourceError, match=r"a\.csv is no text.*encoding = \"utf-16-le\""):
+        read(path)
+    text = "q,ö\n1,ä\n2,ß\n"
+    path.write_bytes(text.encode("utf-16"))
+    file, table = read(path)
+    assert (file.encoding, file.fallback) == ("utf-16", False)
+    assert table.to_pydict() == {"q": [1, 2], "ö": ["ä", "ß"]}
+    path.write_bytes(text.encode("utf-16-le"))
+    assert read(path, encoding="utf-16-le")[1].to_pydict() == {"q": [1, 2], "ö": ["ä", "ß"]}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "sav", "frame"])
+def test_words_for_no_value_are_kept_where_they_may_be_codes_or_labels(tmp_path, kind, monkeypatch):
+    data = pl.DataFrame(
+        {
+            "country": ["NA", "NA", "SE"],
+            "q": ["None", "None", "Some"],
+            "weight": ["NA", "1.5", "nan"],
+        }
+    )
+    if kind == "csv":
+        data.write_csv(tmp_path / "a.csv")
+    elif kind == "parquet":
+        data.write_parquet(tmp_path / "a.parquet")
+    elif kind == "sav":
+        write_sav(tmp_path / "a.sav", data)
+    # Rows apart: a batch of nothing but such words is no column without values.
+    monkeypatch.setattr("chronocore.sources.files.CELLS_PER_CHUNK", 1)
+    path = tmp_path / f"a.{kind}"
+    file = open_frame(data, "a") if kind == "frame" else open_survey_file(path)
+    file.number_columns = frozenset({"weight"})
+    digest = None if kind == "frame" else file_digest(path)
+    assert read_columns(file, digest, file.columns).to_pydict() == {
+        "country": ["NA", "NA", "SE"],
+        "q": ["None", "None", "Some"],
+        "weight": [None, 1.5, None],
+    }
+
+
+def test_a_damaged_cache_is_read_again_and_leftovers_go(tmp_path):
+    path = write_sav(tmp_path / "a.sav", frame(5000))
+    first = read(path)[1]
+    folder = cache_folder()
+    (cached,) = folder.glob("*.parquet")
+    good = cached.read_bytes()
+    for place in range(8, len(good) // 2, 97):
+        damaged = bytearray(good)
+        damaged[place] ^= 0xFF
+        cached.write_bytes(damaged)
+        assert read(path)[1].equals(first), place
+    cached.write_bytes(good[: len(good) // 2])
+    old, young = folder / ".parts-old", folder / ".parts-young"
+    for left in (old, young):
+        left.mkdir()
+        (left / "0.parquet").write_bytes(b"")
+    os.utime(old, (0, 0))
+    assert read(path)[1].equals(first)
+    assert [p.name for p in folder.glob(".*")] == [young.name]
+
+
+def test_no_space_for_what_is_decoded_is_said(tmp_path, monkeypatch):
+    path = write_sav(tmp_path / "a.sav", frame())
+
+    def full(*args, **options):
+        raise OSError(28, "Error writing bytes to file. Detail: [errno 28]")
+
+    monkeypatch.setattr(pq, "write_table", full)
+    with pytest.raises(SourceError, match=r"\.parquet cannot be written \(No space left on device"):
+        read(path)
+    assert [*cache_folder().iterdir()] == []
+    monkeypatch.setenv("CHRONOCORE_CACHE", "0")
+    with pytest.raises(SourceError, match=r"a\.sav cannot be decoded.*No space left.*TMPDIR"):
+        read(path)
 
 
 def test_a_truncated_file_is_an_error(tmp_path):

@@ -226,7 +226,7 @@ def test_the_wave_column_decides_and_negative_years_are_missing():
     ]  # fmt: skip
     assert data.respondents["wave"].to_pylist() == frame["S002VS"].to_list()
     sav("y.sav", wvs(S020=[12] * 40))
-    with pytest.raises(SourceError, match=r"S020: 12 is no year.*\[sources.year_codes\] 12"):
+    with pytest.raises(SourceError, match=r"S020, row 1: 12 is no year.*\[sources.year_codes\] 12"):
         read("y.sav")
 
 
@@ -371,12 +371,15 @@ def test_a_label_that_differs_between_files_stops_with_both():
 
 
 def test_labels_of_several_files_are_held_against_each_other():
-    for name, labels in (
-        ("a.sav", {1: "Yes", 2: "No"}),
-        ("b.sav", {1: "No", 2: "Yes"}),
-        ("c.sav", {1: "Yes", 2: "No", 3: "Maybe so"}),
+    for year, (name, labels) in enumerate(
+        (
+            ("a.sav", {1: "Yes", 2: "No"}),
+            ("b.sav", {1: "No", 2: "Yes"}),
+            ("c.sav", {1: "Yes", 2: "No", 3: "Maybe so"}),
+        ),
+        start=2000,
     ):
-        frame = pl.DataFrame({"country": [8] * 4, "year": [2000] * 4, "q": [1, 2, 1, 2]})
+        frame = pl.DataFrame({"country": [8] * 4, "year": [year] * 4, "q": [1, 2, 1, 2]})
         sav(name, frame, variable_value_labels={"q": labels}, column_labels={"q": "Is it so?"})
     settings = {"preset": "generic", "variables": ["q"]}
     with pytest.raises(
@@ -742,3 +745,128 @@ def test_settings_that_do_not_exist_are_named():
         survey_microdata(wvs(), preset="wvs-timeseries", variables=["A9"])
     with pytest.raises(SourceError, match="no column for A002"):
         survey_microdata(wvs(), preset="wvs-timeseries", variables=["A001", "A002"])
+
+
+# -- values that are none --------------------------------------------------------------------------
+
+TRUST = (
+    "variable,text,topic,code,label\n"
+    "q,How much?,T,1,A lot\nq,How much?,T,2,Some\nq,How much?,T,3,None\n"
+)
+
+
+def generic(frame, **settings):
+    Path("trust.csv").write_text(TRUST)
+    settings = {"items": "trust.csv", "weight": "none"} | settings
+    return survey_microdata(frame, preset="generic", **settings)
+
+
+def people(**columns):
+    return pl.DataFrame({"country": ["SE"] * 4, "year": [2004] * 4, "q": [1, 2, 3, 1]} | columns)
+
+
+def test_none_is_an_answer_where_the_catalog_has_it_and_na_is_none():
+    data = generic(people(q=["None", "Some", "NA", "null"]))
+    assert answers(data, "q") == [3, 2, None, None]
+    assert counts(data, "q") == {"no value in the file": 2}
+
+
+def test_namibia_is_a_country_among_codes_and_no_value_among_numbers_and_names():
+    for countries, expected in (
+        (["NA", "SE", "NA", "DE"], ["NA", "SE", "NA", "DE"]),
+        (["NA", "752", "NA", "276"], [None, "752", None, "276"]),
+        (["NA", "Sweden", "none", "Germany"], [None, "752", None, "276"]),
+    ):
+        assert generic(people(country=countries)).respondents["country"].to_pylist() == expected, (
+            countries
+        )
+
+
+def test_a_country_written_in_several_ways_in_one_column_is_one():
+    written = ["SE", "752", "Sweden", "SWE", "DE-E", "DE", "Germany", "DD", "??"]
+    frame = pl.DataFrame({"country": written, "year": [2004] * 9, "q": [1] * 9})
+    data = generic(frame)
+    assert data.respondents["country"].to_pylist() == [
+        "752", "752", "752", "752", "DE-E", "276", "276", "DD", "??",
+    ]  # fmt: skip
+    assert any("writes Sweden as 752, SE, SWE: one country, 752" in note for note in data.notes)
+
+
+def test_numbers_without_end_are_no_codes_countries_or_weights():
+    infinite = float("inf")
+    frame = people(q=[1.0, infinite, -infinite, 2.0], weight=[1.0, 1.0, 1.0, infinite])
+    data = generic(frame, weight="weight")
+    assert answers(data, "q") == [1, None, None, 2]
+    gold, _ = gold_table([data], Rules(min_respondents=1, newest="latest"))
+    assert gold["probs"].to_pylist() == [[1.0, 0.0, 0.0]]
+    assert gold["n_dropped_weight"].to_pylist() == [1]
+    data = generic(people(country=[752.0, infinite, 752.5, 752.0]))
+    assert data.respondents["country"].to_pylist() == ["752", None, None, "752"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"year": [2004.0, 2019.5, 2004.0, 2004.0]},
+            "column year, row 2: 2019.5 is no whole number",
+        ),
+        ({"year": [2004.0, float("inf"), 1.0, 1.0]}, "column year, row 2: inf is no whole number"),
+        ({"year": ["2004", "MMIV", "1", "1"]}, "column year, row 2: 'MMIV' is no whole number"),
+        ({"year": [2004, 2004, 12, 12]}, "column year, row 3: 12 is no year"),
+        ({"wave": [1, 2, 40_000, 1]}, "column wave, row 3: 40000 is no wave"),
+        ({"wave": [1, 65_537, 1, 1]}, "column wave, row 2: 65537 is no wave"),
+        ({"wave": [1.0, 2.0, 1.5, 1.0]}, "column wave, row 3: 1.5 is no whole number"),
+        ({"wave": ["1", "2", "one", "1"]}, "column wave, row 3: 'one' is no whole number"),
+        ({"w": ["1", "1", "high", "1"]}, "column w, row 3: the weight 'high' is no number"),
+        ({"q": ["1", "2", "3", "banana"]}, "column q, row 4: 'banana' is no answer"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_named_with_its_row(columns, message):
+    settings = {"weight": "w"} if "w" in columns else {}
+    if "wave" in columns:
+        settings["columns"] = {"wave": "wave"}
+    with pytest.raises(SourceError, match=message):
+        generic(people(**columns), **settings)
+
+
+# -- nothing counts twice --------------------------------------------------------------------------
+
+
+def test_the_same_respondents_in_two_formats_are_refused():
+    sav("x.sav", wvs())
+    dta("y.dta", wvs())
+    wvs().write_csv("z.csv")
+    for other in ("y.dta", "z.csv"):
+        with pytest.raises(
+            SourceError, match=rf"A001: country 276, wave 3 is in x\.sav and in {other}"
+        ):
+            read(["x.sav", other])
+    # What is answered in one of them only does not count twice.
+    sav("w.sav", wvs(A001=[-4] * 40))
+    assert len(read(["x.sav", "w.sav"]).respondents) == 80
+
+
+def test_a_file_without_any_question_of_the_catalog_names_what_was_looked_for():
+    with pytest.raises(SourceError, match="no column for any question of the catalog: q"):
+        generic(people().rename({"q": "other"}))
+
+
+def test_where_no_time_point_is_large_enough_the_largest_and_the_reasons_are_told():
+    frame = people(q=[1, 2, 9, 1], weight=[1.0, -1.0, 1.0, 1.0])
+    data = generic(frame, weight="weight")
+    with pytest.raises(
+        SourceError,
+        match=r"has 500 valid answers, the most are 2 \(survey q, country SE, year 2004\); of 4 "
+        r"rows read: 1 answers missing: not on the scale; 1 valid answers dropped for their weight",
+    ):
+        gold_table([data], Rules())
+    data = generic(
+        people(wave=[1, 1, 2, 2], country=["SE", "SE", "SE", ""]), columns={"wave": "wave"}
+    )
+    with pytest.raises(
+        SourceError,
+        match=r"none has any; of 4 rows read: 1 rows without country, wave or year; 3 rows outside "
+        r"the waves in use \(3, 4, 5, 6, 7\)",
+    ):
+        gold_table([data], Rules())

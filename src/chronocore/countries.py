@@ -14,6 +14,7 @@ __all__ = [
     "country_label_parts",
     "country_name",
     "country_order",
+    "country_unit",
     "region_of",
 ]
 
@@ -47,16 +48,16 @@ def _rows() -> list[dict[str, str]]:
 
 
 @cache
-def _by_code() -> dict[str, tuple[str, str]]:
-    """Map every code a survey uses for a country to its name and region."""
-    table: dict[str, tuple[str, str]] = {}
+def _by_code() -> dict[str, tuple[str, str, str]]:
+    """Map every code a survey uses for a country to its name, its region and its kind."""
+    table: dict[str, tuple[str, str, str]] = {}
     for row in _rows():
         codes = [*_split(row["survey_codes"]), *_split(row["alpha_codes"])]
         if row["kind"] != "sample":
             codes += [row["iso_numeric"], row["iso_alpha2"], row["iso_alpha3"]]
         for code in codes:
             if code:
-                table.setdefault(code, (row["country_name"], row["region"]))
+                table.setdefault(code, (row["country_name"], row["region"], row["kind"]))
     return table
 
 
@@ -145,6 +146,20 @@ def country_name(code: str) -> str | None:
     """Return the name of a country code, or None if it is unknown."""
     entry = _by_code().get(country_code(code))
     return None if entry is None else entry[0]
+
+
+def country_unit(code: str) -> tuple[str, str] | None:
+    """Return the name and the kind (country, former, sample) of what a code stands for.
+
+    Codes of one unit are spellings of each other; a former state is not the sample of its name.
+
+    Examples
+    --------
+    >>> country_unit("752") == country_unit("SE"), country_unit("278") == country_unit("DE-E")
+    (True, False)
+    """
+    entry = _by_code().get(code)
+    return None if entry is None else (entry[0], entry[2])
 
 
 def region_of(code: str) -> str | None:

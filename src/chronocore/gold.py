@@ -76,10 +76,37 @@ class _Tally:
         self.steps: Counter[str] = Counter()
         self.missing: Counter[str] = Counter()
         self.notes: dict[tuple[str, str], list[str]] = {}
+        #: The most valid answers that too small a time point has, and which one that is.
+        self.largest = (0, "")
 
     def note(self, survey: str, country: str, text: str, variables: list[str]) -> None:
         """Note something about some items in a country; alike notes are told once."""
         self.notes.setdefault((survey, f"country {country}: {text}"), []).extend(variables)
+
+    def no_time_point(self, rules: Rules) -> str:
+        """Return why no time point enters, in words."""
+        reasons = [
+            f"{count:,} {what}"
+            for what, count in (
+                (_NO_KEY, self.steps[_NO_KEY]),
+                (f"{_OUTSIDE} ({', '.join(map(str, rules.waves))})", self.steps[_OUTSIDE]),
+                *((f"answers missing: {why}", n) for why, n in self.missing.most_common()),
+                (_DROPPED, self.steps[_DROPPED]),
+            )
+            if count
+        ]
+        found = f" of {self.steps[_ROWS]:,} rows read" + (
+            f": {'; '.join(reasons)}" if reasons else ""
+        )
+        most = (
+            f"the most are {self.largest[0]:,} ({self.largest[1]})"
+            if self.largest[0]
+            else "none has any"
+        )
+        return (
+            f"no time point has {rules.min_respondents} valid answers, {most};{found}. Lower "
+            "[rules] min_respondents, widen its waves, or declare codes and weights in [[sources]]"
+        )
 
     def funnel(self, rules: Rules, gold: pa.Table) -> Funnel:
         """Return the steps in the order of the rules; one that drops nothing shows 0."""
@@ -606,6 +633,17 @@ def _source_rows(data: Microdata, rules: Rules, tally: _Tally) -> list[pa.Table]
     years = np.empty(entering.shape, dtype=np.int64)
     if len(cells):
         years = _years(data, cells, found, entering, tally)
+    if small.any():
+        most = np.where(small, found.n_valid, -1)
+        j, largest = (int(i) for i in np.unravel_index(most.argmax(), most.shape))
+        if found.n_valid[j, largest] > tally.largest[0]:
+            point = cells.about(largest)
+            if int(cells.wave[largest]) == _MISSING:
+                point = f"year {int(cells.year[cells.years(largest)][0])}"
+            place = (
+                f"{data.survey} {data.items[j].variable}, country {cells.country[largest]}, {point}"
+            )
+            tally.largest = (int(found.n_valid[j, largest]), place)
     named = entering & (years != _MISSING)
     asked = len(data.items) * int((cells.position >= 0).sum())
     tally.steps[_ASKED] += asked
@@ -748,10 +786,7 @@ def gold_table(sources: list[Microdata], rules: Rules) -> tuple[pa.Table, Funnel
             seen[key] = data.source
         parts.extend(_source_rows(data, rules, tally))
     if not parts:
-        raise SourceError(
-            f"no time point has {rules.min_respondents} valid answers in the waves "
-            f"{rules.waves}; lower [rules] min_respondents or widen waves"
-        )
+        raise SourceError(tally.no_time_point(rules))
     gold = pa.concat_tables(parts).combine_chunks()
     nameless = gold.filter(pc.is_null(gold["country_name"]))["country"].unique().to_pylist()
     funnel = tally.funnel(rules, gold)

@@ -150,7 +150,14 @@ def explanation_lines(found: Explanation) -> list[str]:
             lines += ["", f"{heading} ({number})", *(f"  {entry}" for entry in entries)]
     lines += [f"  note: {note}" for note in found.notes]
     lines += [f"  check: {check}" for check in found.checks]
-    return [*lines, "", "For study.toml; file is relative to it:", "", *found.block.splitlines()]
+    return [
+        *lines,
+        "",
+        "Settings, for a file of your own (plan.toml) or a study's study.toml; paths in it are",
+        "relative to it. Then: chronocore build STUDY --config plan.toml",
+        "",
+        *found.block.splitlines(),
+    ]
 
 
 def _counted(counts: Mapping[Any, int], most: int = 60) -> str:

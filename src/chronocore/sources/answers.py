@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chronocore.errors import SourceError
-from chronocore.sources.files import parse_number
+from chronocore.sources.files import is_blank, parse_number
 from chronocore.sources.labels import missing_reason, same_label
 from chronocore.sources.presets import LETTERS, MissingCodes
 
@@ -98,12 +99,14 @@ class Coding:
                 for names in self.off_scale.values():
                     if any(same_label(value, name) for name in names):
                         return OFF_SCALE
+                if is_blank(value):
+                    return NO_VALUE
                 reason = missing_reason(value)
                 if reason is None:
                     raise ValueError(value)
                 return reason
             value = number
-        if value != int(value):
+        if not math.isfinite(value) or value != int(value):
             return NOT_ON_SCALE
         code = int(value)
         if any(low <= code <= high for low, high in self.user_missing):

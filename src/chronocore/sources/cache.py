@@ -12,7 +12,9 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,7 +29,10 @@ from chronocore.sources.files import SurveyFile
 __all__ = ["cache_folder", "read_columns"]
 
 #: Changes whenever the same source would be read to other values.
-READER_VERSION = 1
+READER_VERSION = 2
+
+# Seconds after which an unfinished file belongs to nobody.
+_LEFT_BEHIND = 24 * 3600
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _BOUNDS = {kind: 2 ** (kind.bit_width - 1) for kind in _INTEGERS}
@@ -75,23 +80,31 @@ def read_columns(file: SurveyFile, digest: str | None, columns: Sequence[str]) -
         return _checked(_unified(parts, wanted), file)
     folder = cache_folder()
     if folder is None:
-        with tempfile.TemporaryDirectory(prefix="chronocore-") as temporary:
-            path = Path(temporary) / "columns.parquet"
-            _write(path, file, wanted)
-            return _checked(_load(path), file)
+        try:
+            with tempfile.TemporaryDirectory(prefix="chronocore-") as temporary:
+                path = Path(temporary) / "columns.parquet"
+                _write(path, file, wanted)
+                return _checked(_load(path), file)
+        except OSError as error:
+            raise SourceError(
+                f"{file.name} cannot be decoded in the folder for temporary files, "
+                f"{tempfile.gettempdir()} ({_why(error)}); free some space, or name another "
+                "folder with TMPDIR"
+            ) from error
     path = folder / f"{_key(file, digest, wanted)}.parquet"
     with contextlib.suppress(pa.ArrowException, OSError, KeyError, ValueError):
         table = _load(path)
         kept = json.loads(table.schema.metadata[b"chronocore.encoding"])
         file.encoding, file.fallback = kept["encoding"], kept["fallback"]
         return _checked(table, file)
+    _sweep(folder)
     temporary_path = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         _write(temporary_path, file, wanted)
         temporary_path.replace(path)
     except OSError as error:
         raise SourceError(
-            f"{path} cannot be written ({error.strerror or error}); free some space, or set "
+            f"{path} cannot be written ({_why(error)}); free some space, or set "
             "CHRONOCORE_CACHE=0 to keep no cache"
         ) from error
     finally:
@@ -100,8 +113,25 @@ def read_columns(file: SurveyFile, digest: str | None, columns: Sequence[str]) -
     return _checked(_load(path), file)
 
 
+def _why(error: OSError) -> str:
+    # Arrow gives the number of an error and a long text.
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a process that was killed while it wrote has left behind."""
+    with contextlib.suppress(OSError):
+        for path in folder.glob(".*"):
+            if time.time() - path.stat().st_mtime > _LEFT_BEHIND:
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+
+
 def _key(file: SurveyFile, digest: str, columns: Sequence[str]) -> str:
-    text = json.dumps([digest, file.kind, file.encoding, sorted(columns), READER_VERSION])
+    numbers = sorted(file.number_columns & set(columns))
+    text = json.dumps([digest, file.kind, file.encoding, sorted(columns), numbers, READER_VERSION])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -112,7 +142,9 @@ def _checked(table: pa.Table, file: SurveyFile) -> pa.Table:
 
 
 def _load(path: Path) -> pa.Table:
-    return _with_dictionaries(pq.ParquetFile(path, memory_map=True).read())
+    # A damaged cache is an error, and the file is decoded again.
+    parquet = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+    return _with_dictionaries(parquet.read())
 
 
 def _integer_type(column: pa.ChunkedArray) -> pa.DataType | None:
@@ -208,7 +240,7 @@ def _write(path: Path, file: SurveyFile, columns: Sequence[str]) -> None:
             list(zip(columns, kinds, strict=True)),
             metadata={"chronocore.encoding": json.dumps(kept)},
         )
-        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as writer:
             for table in _tables(parts):
                 writer.write_table(_cast(table, kinds))
 

@@ -178,7 +178,10 @@ def find_roles(declared: Declaration, file: SurveyFile) -> tuple[Roles, dict[str
     for role in _OPTIONAL:
         look(role, required=False)
     weights = [w for name in declared.weights if (w := file.find(name)) is not None]
-    return Roles(columns, tuple(weights), waves), lacking
+    roles = Roles(columns, tuple(weights), waves)
+    named = {columns[role] for role in ("country", "country_alpha") if role in columns}
+    file.number_columns = frozenset(roles.names()) - named
+    return roles, lacking
 
 
 def open_files(declared: Declaration, base: Path, frames: Mapping[str, object]) -> list[OpenFile]:

@@ -9,7 +9,9 @@ letters as :data:`~chronocore.sources.presets.LETTERS`) or text.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
+import difflib
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +33,7 @@ __all__ = [
     "FORMATS",
     "SurveyFile",
     "file_digest",
+    "is_blank",
     "open_frame",
     "open_survey_file",
     "parse_number",
@@ -61,7 +64,8 @@ ENCODINGS = ("utf-8", "cp1252", "latin1")
 CELLS_PER_CHUNK = 20_000_000
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-_BLANK = frozenset({"", ".", "na", "n/a", "nan", "null", "none", "#null!"})
+_EMPTY = frozenset({"", "."})
+_BLANK = frozenset({"na", "n/a", "nan", "null", "none", "#null!"})
 _LETTER = re.compile(r"\.([a-z])")
 
 
@@ -90,6 +94,9 @@ class SurveyFile:
         How text is decoded; None where the file's own declaration holds.
     fallback : bool
         Whether ``encoding`` was found by trying.
+    number_columns : frozenset of str
+        Columns of years, weights and ids, in which a word like ``NA`` is a blank. Elsewhere it may
+        be a code or a label: ``NA`` is Namibia, and ``None`` is an answer.
     """
 
     name: str
@@ -107,6 +114,7 @@ class SurveyFile:
     table: pa.Table | None = None
     delimiter: str = ","
     raw_columns: tuple[str, ...] = ()
+    number_columns: frozenset[str] = frozenset()
 
     def find(self, name: str) -> str | None:
         """Return the column of this name, without regard to case; an exact match comes first.
@@ -180,7 +188,11 @@ def open_survey_file(path: Path, encoding: str | None = None) -> SurveyFile:
             f"of {', '.join(FORMATS)}"
         )
     if not path.is_file():
-        raise SourceError(f"there is no file {path}; file is relative to study.toml")
+        raise SourceError(_no_file(path))
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read: {error.strerror or error}") from None
     if encoding is not None:
         try:
             codecs.lookup(encoding)
@@ -191,6 +203,17 @@ def open_survey_file(path: Path, encoding: str | None = None) -> SurveyFile:
     if kind == "text":
         return _open_text(path, encoding)
     return _open_arrow(path, kind)
+
+
+def _no_file(path: Path) -> str:
+    if path.exists():
+        return f"{path} is a folder; name a file in it"
+    try:
+        beside = [p.name for p in sorted(path.parent.iterdir()) if p.suffix.lower() in FORMATS]
+    except OSError:
+        return f"there is no file {path}, and no folder {path.parent}"
+    near = difflib.get_close_matches(path.name, beside, n=3, cutoff=0.5) or beside[:3]
+    return f"there is no file {path}" + (f"; its folder has {', '.join(near)}" if near else "")
 
 
 def open_frame(frame: object, name: str) -> SurveyFile:
@@ -217,7 +240,9 @@ def _with_names(file: SurveyFile, raw: Sequence[str]) -> SurveyFile:
         names.append(text)
     twice = sorted({name for name in names if names.count(name) > 1 and name})
     if twice:
-        raise SourceError(f"{file.name} has the column {twice[0]!r} twice")
+        raise SourceError(
+            f"{file.name} has the column {twice[0]!r} twice; rename or remove one of them"
+        )
     file.columns = tuple(names)
     file.raw_columns = tuple(raw)
     return file
@@ -331,9 +356,9 @@ def _open_statistical(path: Path, kind: str, encoding: str | None) -> SurveyFile
     return file
 
 
-def _statistical_column(values: list[Any], is_text: bool) -> pa.Array:
+def _statistical_column(values: list[Any], is_text: bool, verbatim: bool) -> pa.Array:
     if is_text:
-        return parse_text(pa.array(values, pa.string()))
+        return parse_text(pa.array(values, pa.string()), verbatim=verbatim)
     try:
         return pa.array(values, pa.float64(), from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):
@@ -351,7 +376,12 @@ def _statistical_batches(file: SurveyFile, columns: Sequence[str]) -> Iterator[p
         data = _statistical_rows(file, columns, start, size)
         count = len(next(iter(data.values()))) if data else 0
         if count:
-            arrays = [_statistical_column(data.pop(c), c in file.text_columns) for c in columns]
+            arrays = [
+                _statistical_column(
+                    data.pop(c), c in file.text_columns, c not in file.number_columns
+                )
+                for c in columns
+            ]
             yield pa.table(arrays, names=list(columns))
         start += count
         # A header need not say how many rows there are; a short read is the end.
@@ -392,7 +422,7 @@ def _statistical_rows(
 
 def _text_encoding(path: Path, encoding: str | None) -> tuple[str, bool]:
     """Return the encoding that decodes the whole file, and whether it is a fall-back."""
-    for attempt in (encoding,) if encoding else ENCODINGS:
+    for attempt in (encoding,) if encoding else _candidates(path):
         decoder = codecs.getincrementaldecoder(attempt)()
         try:
             with path.open("rb") as handle:
@@ -403,8 +433,23 @@ def _text_encoding(path: Path, encoding: str | None) -> tuple[str, bool]:
             continue
         except OSError as error:
             raise SourceError(f"{path} cannot be read: {error.strerror or error}") from None
-        return attempt, encoding is None and attempt != ENCODINGS[0]
+        # A byte order mark is a declaration, not a guess.
+        return attempt, encoding is None and attempt not in (ENCODINGS[0], "utf-16")
     raise _cannot_decode(path, [encoding])
+
+
+def _candidates(path: Path) -> Sequence[str]:
+    """Return the encodings to try; one byte a letter decodes anything, so look first."""
+    with contextlib.suppress(OSError), path.open("rb") as handle:
+        start = handle.read(1 << 16)
+        if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return ("utf-16",)
+        if b"\0" in start:
+            raise SourceError(
+                f"{path} is no text (it holds NUL bytes): it is of another format than its name "
+                'says, or encoded in UTF-16; then say so in [[sources]]: encoding = "utf-16-le"'
+            )
+    return ENCODINGS
 
 
 def _open_text(path: Path, encoding: str | None) -> SurveyFile:
@@ -436,6 +481,13 @@ def _text_batches(file: SurveyFile, columns: Sequence[str]) -> Iterator[pa.Table
     names = [f"c{i}" for i in range(len(file.columns))]
     wanted = [names[i] for i in places]
     assert file.encoding is not None
+    uneven: list[Any] = []
+
+    def remember(row: Any) -> str:
+        # What a handler raises is lost; what it keeps is not.
+        uneven.append(row)
+        return "error"
+
     try:
         reader = pa.csv.open_csv(
             file.path,
@@ -445,7 +497,11 @@ def _text_batches(file: SurveyFile, columns: Sequence[str]) -> Iterator[pa.Table
                 encoding="utf8" if file.encoding == "utf-8" else file.encoding,
                 block_size=16 << 20,
             ),
-            parse_options=pa.csv.ParseOptions(delimiter=file.delimiter, newlines_in_values=True),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=file.delimiter,
+                newlines_in_values=True,
+                invalid_row_handler=remember,
+            ),
             convert_options=pa.csv.ConvertOptions(
                 include_columns=wanted,
                 column_types=dict.fromkeys(wanted, pa.string()),
@@ -453,17 +509,49 @@ def _text_batches(file: SurveyFile, columns: Sequence[str]) -> Iterator[pa.Table
             ),
         )
         for batch in reader:
-            arrays = [parse_text(batch.column(i), file.delimiter) for i in range(len(wanted))]
+            arrays = [
+                parse_text(
+                    batch.column(i), file.delimiter, verbatim=columns[i] not in file.number_columns
+                )
+                for i in range(len(wanted))
+            ]
             yield pa.table(arrays, names=list(columns))
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise _cannot_read(file.path, error) from None
+        raise _uneven(file, uneven[0]) if uneven else _cannot_read(file.path, error) from None
 
 
-def parse_text(column: pa.Array | pa.ChunkedArray, delimiter: str = ",") -> pa.Array:
+def _uneven_line(file: SurveyFile, expected: int) -> int | None:
+    """Return the line of the first row that has another number of fields."""
+    assert file.path is not None
+    with (
+        contextlib.suppress(OSError, UnicodeDecodeError, csv.Error),
+        file.path.open(encoding=file.encoding, newline="") as handle,
+    ):
+        rows = csv.reader(handle, delimiter=file.delimiter)
+        # A blank line is no row.
+        return next((rows.line_num for row in rows if row and len(row) != expected), None)
+    return None
+
+
+def _uneven(file: SurveyFile, row: Any) -> SourceError:
+    start = row.text if len(row.text) <= 80 else f"{row.text[:80]}…"
+    line = _uneven_line(file, row.expected_columns)
+    where = "" if line is None else f", line {line}"
+    return SourceError(
+        f"{file.path}{where}: {row.actual_columns} fields where the header names "
+        f"{row.expected_columns} ({start!r}); the file is damaged, or a field that holds "
+        f"{file.delimiter!r} is not in quotes"
+    )
+
+
+def parse_text(
+    column: pa.Array | pa.ChunkedArray, delimiter: str = ",", *, verbatim: bool = False
+) -> pa.Array:
     """Return a text column as numbers if all of it are, else as text.
 
     ``1``, ``1.0`` and `` 1`` are one number; blanks are null; ``.a`` to ``.z`` are missing letters.
-    In files separated by semicolons a comma is a decimal point.
+    In files separated by semicolons a comma is a decimal point. Among texts, words such as ``NA``
+    and ``None`` are null too, unless ``verbatim``.
 
     Examples
     --------
@@ -477,13 +565,30 @@ def parse_text(column: pa.Array | pa.ChunkedArray, delimiter: str = ",") -> pa.A
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     texts = [None if t is None else str(t).strip() for t in encoded.dictionary.to_pylist()]
     numbers = [parse_number(text, delimiter) for text in texts]
-    blank = [text is None or text.casefold() in _BLANK for text in texts]
-    if all(number is not None or empty for number, empty in zip(numbers, blank, strict=True)):
+    empty = [text is None or text in _EMPTY for text in texts]
+    word = [text is not None and is_blank(text) for text in texts]
+    if all(n is not None or e or w for n, e, w in zip(numbers, empty, word, strict=True)) and not (
+        verbatim and any(word) and all(number is None for number in numbers)
+    ):
         values = pa.array(numbers, pa.float64())
     else:
-        kept = [None if empty else text for text, empty in zip(texts, blank, strict=True)]
+        kept = [
+            None if e or (w and not verbatim) else text
+            for text, e, w in zip(texts, empty, word, strict=True)
+        ]
         values = pa.array(kept, pa.string())
     return values.take(encoded.indices)
+
+
+def is_blank(text: str) -> bool:
+    """Tell whether a text stands for no value, as other programs write it.
+
+    Examples
+    --------
+    >>> is_blank("NaN"), is_blank(" "), is_blank("no")
+    (True, True, False)
+    """
+    return text.strip() in _EMPTY or text.strip().casefold() in _BLANK
 
 
 def parse_number(text: str | None, delimiter: str = ",") -> float | None:
@@ -523,7 +628,12 @@ def _arrow_batches(file: SurveyFile, columns: Sequence[str]) -> Iterator[pa.Tabl
         assert file.path is not None
         tables = _parquet_tables(file.path, raw)
     for table in tables:
-        arrays = [_arrow_column(table.column(i), file.name, columns[i]) for i in range(len(raw))]
+        arrays = [
+            _arrow_column(
+                table.column(i), file.name, columns[i], columns[i] not in file.number_columns
+            )
+            for i in range(len(raw))
+        ]
         yield pa.table(arrays, names=list(columns))
 
 
@@ -536,11 +646,14 @@ def _parquet_tables(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
         raise _cannot_read(path, error) from None
 
 
-def _arrow_column(column: pa.ChunkedArray, where: str, name: str) -> pa.ChunkedArray:
+def _arrow_column(
+    column: pa.ChunkedArray, where: str, name: str, verbatim: bool
+) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_dictionary(kind):
         if pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type):
-            return parse_text(column.cast(pa.dictionary(pa.int32(), pa.string())))
+            texts = column.cast(pa.dictionary(pa.int32(), pa.string()))
+            return parse_text(texts, verbatim=verbatim)
         column = column.cast(kind.value_type)
         kind = column.type
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
@@ -552,9 +665,9 @@ def _arrow_column(column: pa.ChunkedArray, where: str, name: str) -> pa.ChunkedA
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
         return column.cast(pa.float64())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return parse_text(column)
+        return parse_text(column, verbatim=verbatim)
     if str(kind) == "string_view":
-        return parse_text(column.cast(pa.string()))
+        return parse_text(column.cast(pa.string()), verbatim=verbatim)
     if pa.types.is_null(kind):
         return pa.chunked_array([pa.nulls(len(column), pa.float64())])
     raise SourceError(f"{where}, column {name}: a column of type {kind} holds no answers")

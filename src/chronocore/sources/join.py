@@ -13,7 +13,10 @@ from chronocore.sources.answers import NOT_IN_THE_FILE
 from chronocore.sources.labels import same_label
 from chronocore.sources.microdata import MISSING, Item, Microdata
 
-__all__ = ["join_sources"]
+__all__ = ["TimePoint", "join_sources", "same_point"]
+
+#: Country, study, wave, and the year where there is no wave.
+TimePoint = tuple[str | None, str | None, int | None, int | None]
 
 _KEYS = ("country", "study", "wave", "year")
 
@@ -62,12 +65,13 @@ def _join(sources: Sequence[Microdata]) -> Microdata:
                 _check_same(first[0], first[1], item, source)
     answered = [{i.variable: _time_points(s, i.variable) for i in s.items} for s in sources]
     for variable in items:
-        points: dict[tuple[object, ...], Microdata] = {}
+        points: dict[TimePoint, Microdata] = {}
         for source, found in zip(sources, answered, strict=True):
             for point in found.get(variable, ()):
                 other = points.setdefault(point, source)
                 if other is not source:
-                    raise _same_point(variable, point, other, source)
+                    name = f"{source.survey} {variable}"
+                    raise same_point(name, point, _name(other), _name(source))
     variables = list(items)
     tables = [_with_all(source, variables) for source in sources]
     missing = [_missing(source, variables) for source in sources]
@@ -110,25 +114,25 @@ def _check_same(one: Item, source: Microdata, other: Item, second: Microdata) ->
             )
 
 
-def _same_point(
-    variable: str, point: tuple[object, ...], source: Microdata, second: Microdata
-) -> SourceError:
+def same_point(variable: str, point: TimePoint, first: str, second: str) -> SourceError:
+    """Return the error for a time point that two files or sources both have."""
     country, study, wave, year = point
     parts = [f"country {country}", study, f"wave {wave}" if wave is not None else f"year {year}"]
     place = ", ".join(str(part) for part in parts if part is not None)
     return SourceError(
-        f"{source.survey} {variable}: {place} is in {_name(source)} and in {_name(second)}, and "
-        "would count twice; leave the wave out of one of them with [[sources]] waves"
+        f"{variable}: {place} is in {first} and in {second}, and would count twice; read each file "
+        "in [[sources]] of its own and leave the wave or country out of one of them with waves, "
+        "countries or exclude_countries"
     )
 
 
-def _time_points(source: Microdata, variable: str) -> set[tuple[object, ...]]:
+def _time_points(source: Microdata, variable: str) -> set[TimePoint]:
     """Return country, study, wave and (where there is no wave) year with answers."""
     table = source.respondents
     names = [name for name in _KEYS if name in table.column_names]
     answered = table.select(names).filter(pc.is_valid(table[variable]))
     rows = answered.group_by(names).aggregate([]).to_pylist()
-    points: set[tuple[object, ...]] = set()
+    points: set[TimePoint] = set()
     for row in rows:
         year = row["year"] if row["wave"] is None else None
         points.add((row["country"], row.get("study"), row["wave"], year))

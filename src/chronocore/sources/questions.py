@@ -153,7 +153,8 @@ def _find_named(declared: Declaration, opened: list[OpenFile]) -> list[str]:
     if not names:
         raise ConfigurationError(
             f"[[sources]] {declared.source.preset}: name the questions to use with variables = "
-            "[…]; `chronocore build --explain FILE` lists those the file has"
+            "[…] in a settings file (--config FILE); `chronocore build --explain FILE` prints one "
+            "with those the file has"
         )
     variables: list[str] = []
     for name in names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +16,13 @@ from chronocore.countries import (
     country_code_of_name,
     country_label_parts,
     country_name,
+    country_order,
+    country_unit,
     region_of,
 )
 from chronocore.errors import SourceError
 from chronocore.sources.answers import distinct_values
-from chronocore.sources.files import SurveyFile, parse_number
+from chronocore.sources.files import SurveyFile, is_blank, parse_number
 from chronocore.sources.presets import Preset, StudyPart
 
 __all__ = ["Group", "Respondents", "Roles", "read_respondents"]
@@ -29,6 +32,8 @@ Group = tuple[str | None, str | None, int | None, int | None]
 
 _YEARS = range(1900, 2101)
 _NONE = -(2**31)
+# Waves are small numbers, and kept in 16 bits.
+_MOST_WAVES = 2**15
 # Keys up to here are numbered by counting, which is faster than sorting them.
 _COUNTABLE = 1 << 22
 
@@ -81,16 +86,27 @@ class Respondents:
     countries: dict[str, int] = field(default_factory=dict)
 
 
-def _integers(column: pa.ChunkedArray, where: str) -> NDArray[np.int64]:
+def _first_row(place: NDArray[np.int64], index: int) -> int:
+    """Return the first row, from 1, that holds the distinct value of this index."""
+    return int(np.argmax(place == index)) + 1
+
+
+def _integers(column: pa.ChunkedArray, where: str, role: str) -> NDArray[np.int64]:
     """Return a numeric column as integers, -2**31 where it has none."""
     values, place = distinct_values(column)
     codes: list[int] = []
-    for value in values:
+    for index, value in enumerate(values):
         number = parse_number(value) if isinstance(value, str) else value
-        if isinstance(value, str) and number is None:
-            raise SourceError(f"{where}: {value!r} is no number")
-        whole = number is not None and number == int(number)
-        codes.append(int(number) if whole and number is not None else _NONE)
+        if value is None:
+            codes.append(_NONE)
+        elif number is None or not math.isfinite(number) or number != int(number):
+            shown = repr(value) if isinstance(value, str) else f"{value:g}"
+            raise SourceError(
+                f"{where}, row {_first_row(place, index)}: {shown} is no whole number; name "
+                f'another column with [sources.columns] {role} = "…"'
+            )
+        else:
+            codes.append(max(int(number), _NONE))
     return np.array(codes, dtype=np.int64)[place]
 
 
@@ -124,10 +140,10 @@ def _grouped(*columns: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
 
 def _years(column: pa.ChunkedArray, year_codes: Mapping[str, int], where: str) -> NDArray[np.int64]:
     """Return years; negative codes are missing, dates of the form YYYYMMDD give their year."""
-    numbers = _integers(column, where)
+    numbers = _integers(column, where, "year")
     found, place = _numbered(numbers)
     years: list[int] = []
-    for number in found.tolist():
+    for index, number in enumerate(found.tolist()):
         if str(number) in year_codes:
             years.append(year_codes[str(number)])
         elif number in _YEARS:
@@ -138,10 +154,24 @@ def _years(column: pa.ChunkedArray, year_codes: Mapping[str, int], where: str) -
             years.append(_NONE)
         else:
             raise SourceError(
-                f"{where}: {number} is no year; name another column with [sources.columns] year, "
-                f"or say which year it stands for: [sources.year_codes] {number} = …"
+                f"{where}, row {_first_row(place, index)}: {number} is no year; name another "
+                f"column with [sources.columns] year, or say which year it stands for: "
+                f"[sources.year_codes] {number} = …"
             )
     return np.array(years, dtype=np.int64)[place]
+
+
+def _waves(column: pa.ChunkedArray, where: str) -> NDArray[np.int64]:
+    """Return waves; those below 0 are missing."""
+    wave = _integers(column, where, "wave")
+    most = int(wave.max(initial=0))
+    if most >= _MOST_WAVES:
+        row = int(wave.argmax())
+        raise SourceError(
+            f"{where}, row {row + 1}: {most} is no wave; name another column with "
+            '[sources.columns] wave = "…"'
+        )
+    return np.where(wave < 0, _NONE, wave)
 
 
 def _text_country(text: str, notes: set[str], where: str) -> str | None:
@@ -163,6 +193,37 @@ def _text_country(text: str, notes: set[str], where: str) -> str | None:
     return spelled if re.fullmatch(r"[A-Z]{2,3}(-[A-Z]{1,4})?", spelled) else text.strip()
 
 
+def _alphabetic(values: Sequence[object]) -> bool:
+    """Tell whether countries are written in two letters, so that ``NA`` is Namibia."""
+    others = [v for v in values if isinstance(v, str) and not is_blank(v)]
+    return bool(others) and all(re.fullmatch(r"[A-Z]{2}(-[A-Z]{1,4})?", v) for v in others)
+
+
+def _one_spelling(codes: list[str | None], notes: set[str], where: str) -> list[str | None]:
+    """Give a country that a text column writes in several ways one code, a number if there is one.
+
+    Samples, parts and former states have names of their own, and stay apart.
+    """
+    spelled: dict[tuple[str, str], set[str]] = {}
+    for code in codes:
+        unit = None if code is None else country_unit(code)
+        if code is not None and unit is not None:
+            spelled.setdefault(unit, set()).add(code)
+    one: dict[str | None, str] = {}
+    for (name, _), ways in spelled.items():
+        if len(ways) > 1:
+            first, *others = sorted(ways, key=country_order)
+            one |= dict.fromkeys(others, first)
+            notes.add(
+                f"{where} writes {name} as {first}, {', '.join(others)}: one country, {first}"
+            )
+    return [one.get(code, code) for code in codes]
+
+
+def _no_country(text: str, alphabetic: bool) -> bool:
+    return is_blank(text) and not (alphabetic and text == "NA")
+
+
 def _countries(
     file: SurveyFile, table: pa.Table, roles: Roles, constant: str | None, notes: list[str]
 ) -> tuple[list[str], NDArray[np.int64], dict[str, str]]:
@@ -174,23 +235,31 @@ def _countries(
     values, place = distinct_values(table[column])
     where = f"{file.name}, column {column}"
     said: set[str] = set()
+    alphabetic = _alphabetic(values)
     codes: list[str | None] = []
     names: dict[str, str] = {}
     for value in values:
-        if value is None:
+        if value is None or (isinstance(value, str) and _no_country(value, alphabetic)):
             codes.append(None)
         elif isinstance(value, str):
             codes.append(_text_country(value, said, where))
         else:
-            codes.append(str(int(value)) if value == int(value) and value > 0 else None)
-            label = file.value_labels.get(column, {}).get(int(value))
+            whole = math.isfinite(value) and value == int(value) and value > 0
+            codes.append(str(int(value)) if whole else None)
+            label = file.value_labels.get(column, {}).get(int(value)) if whole else None
             if label and codes[-1]:
                 names[codes[-1]] = country_label_parts(label)[1]
+    if any(isinstance(value, str) for value in values):
+        codes = _one_spelling(codes, said, where)
     notes.extend(sorted(said))
     alpha = roles.columns.get("country_alpha")
     if alpha is not None:
         values, alpha_place = distinct_values(table[alpha])
-        units = [country_code(v) if isinstance(v, str) else None for v in values]
+        alphabetic = _alphabetic(values)
+        units = [
+            country_code(v) if isinstance(v, str) and not _no_country(v, alphabetic) else None
+            for v in values
+        ]
         codes, place = _with_samples(codes, place, units, alpha_place, notes, file.name)
     listed = sorted({code for code in codes if code is not None})
     index = {code: i for i, code in enumerate(listed)}
@@ -277,7 +346,8 @@ def _studies(
     wave = np.full(len(table), _NONE, dtype=np.int64)
     for i, name in enumerate(listed):
         if name in roles.waves:
-            numbers = _integers(table[roles.waves[name]], f"{where}, {roles.waves[name]}")
+            column = roles.waves[name]
+            numbers = _waves(table[column], f"{where}, column {column}")
             wave = np.where(study == i, numbers, wave)
     return listed, study, wave
 
@@ -299,7 +369,15 @@ def _weights(
     chosen = np.full(n_groups, -1, dtype=np.int64)
     for i, column in enumerate(roles.weights):
         if pa.types.is_dictionary(table[column].type):
-            raise SourceError(f"{file.name}, column {column}: a weight is no text")
+            texts, text_place = distinct_values(table[column])
+            index = next(
+                i for i, t in enumerate(texts) if isinstance(t, str) and parse_number(t) is None
+            )
+            raise SourceError(
+                f"{file.name}, column {column}, row {_first_row(text_place, index)}: the weight "
+                f'{texts[index]!r} is no number; name another column with weight = "…", or go '
+                'without: weight = "none"'
+            )
         values = np.asarray(table[column].cast(pa.float64()).to_numpy(), dtype=np.float64)
         usable = np.isfinite(values) & (values > 0)
         has = np.bincount(group[usable], minlength=n_groups) > 0
@@ -391,10 +469,9 @@ def read_respondents(
     if "study" in columns and preset.studies:
         studies, study, wave = _studies(table, roles, preset.studies, file.name)
     elif "wave" in columns:
-        wave = _integers(table[columns["wave"]], f"{file.name}, column {columns['wave']}")
+        wave = _waves(table[columns["wave"]], f"{file.name}, column {columns['wave']}")
     else:
         wave = np.full(len(table), _NONE, dtype=np.int64)
-    wave = np.where(wave < 0, _NONE, wave)
     group, first = _grouped(place, study, wave, year)
     groups: list[Group] = [
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,16 @@ from numpy.typing import NDArray
 from chronocore.config import Source
 from chronocore.engines.base import Option
 from chronocore.errors import ConfigurationError, SourceError
-from chronocore.sources.answers import NOT_IN_THE_FILE, code_answers, distinct_values
+from chronocore.sources.answers import (
+    NOT_IN_THE_FILE,
+    Answers,
+    code_answers,
+    distinct_values,
+)
 from chronocore.sources.cache import read_columns
 from chronocore.sources.catalog import CatalogItem
 from chronocore.sources.declaration import Declaration, OpenFile, declare, near, open_files
+from chronocore.sources.join import TimePoint, same_point
 from chronocore.sources.microdata import Item, Microdata
 from chronocore.sources.questions import (
     CheckedItems,
@@ -27,6 +34,7 @@ from chronocore.sources.questions import (
     find_questions,
     item_from_labels,
     settle,
+    wanted_items,
     worded,
 )
 from chronocore.sources.respondents import Respondents, read_respondents
@@ -38,7 +46,8 @@ __all__ = ["codes_in", "read_survey", "survey_microdata"]
 def codes_in(column: pa.ChunkedArray) -> list[int]:
     """Return the whole numbers that occur in a raw column."""
     values, _ = distinct_values(column)
-    return sorted(int(v) for v in values if isinstance(v, int | float) and v == int(v))
+    numbers = [v for v in values if isinstance(v, int | float) and math.isfinite(v)]
+    return sorted(int(v) for v in numbers if v == int(v))
 
 
 def _filtered(table: pa.Table, who: Respondents) -> tuple[pa.Table, pa.Table, NDArray[np.int64]]:
@@ -97,10 +106,7 @@ def read_survey(
         )
         settle(declared, checked, notes)
         if not checked.items:
-            raise SourceError(
-                f"{', '.join(o.name for o in opened)}: no question of the catalog can be used; "
-                "`chronocore build --explain` shows why"
-            )
+            raise SourceError(_no_question(declared, opened, checked))
     tables: list[pa.Table] = []
     for one in opened:
         asked = (
@@ -134,6 +140,7 @@ def read_survey(
     tally = Tally()
     people: list[Respondents] = []
     parts: list[pa.Table] = []
+    answered: dict[tuple[str, TimePoint], str] = {}
     for number, one in enumerate(opened):
         table = tables[number]
         tables[number] = None
@@ -172,6 +179,7 @@ def read_survey(
             answers = code_answers(
                 raw[column], coding, group, len(who.groups), f"{one.name}, column {column}"
             )
+            _check_once(item.variable, answers, who, one.name, answered)
             columns[item.variable] = pa.chunked_array([answers.column])
             tally.add(item.variable, answers)
         parts.append(pa.table(columns))
@@ -191,6 +199,41 @@ def read_survey(
         missing=tally.missing(),
         notes=tuple(notes),
     )
+
+
+def _no_question(declared: Declaration, opened: Sequence[OpenFile], checked: CheckedItems) -> str:
+    where = ", ".join(one.name for one in opened)
+    if checked.unconfirmed:
+        why = few([f"{variable} ({reason})" for variable, reason in checked.unconfirmed.items()], 3)
+        return (
+            f"{where}: nothing confirms the codes of any question of the catalog: {why}; "
+            "confirmed = […] takes those you checked"
+        )
+    names = [item.variable for item in wanted_items(declared)]
+    return (
+        f"{where} has no column for any question of the catalog: {few(names, 6)}"
+        f"{near(names[0], opened[0].file.columns)}; `chronocore build --explain FILE` lists what "
+        "it has"
+    )
+
+
+def _check_once(
+    variable: str,
+    answers: Answers,
+    who: Respondents,
+    name: str,
+    answered: dict[tuple[str, TimePoint], str],
+) -> None:
+    """Refuse a time point that two files of a source both answer: it would count twice."""
+    valid = sum(answers.by_option().values(), np.zeros(len(who.groups), dtype=np.int64))
+    for place in np.flatnonzero(valid):
+        country, study, wave, year = who.groups[place]
+        if country is None or year is None:
+            continue
+        point = (country, study, wave, year if wave is None else None)
+        other = answered.setdefault((variable, point), name)
+        if other != name:
+            raise same_point(variable, point, other, name)
 
 
 def _note_counts(
