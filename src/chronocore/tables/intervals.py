@@ -292,6 +292,7 @@ class PairBootstrap:
         distinct, which = np.unique(sizes, return_inverse=True)
         laws = [_median_law(int(size)) for size in distinct]
         ranks, fractions, firsts, *columns = zip(*laws, strict=True)
+        threshold, alias, moves = (np.concatenate(column) for column in columns)
         tables = np.cumsum([0, *(len(one) for one in columns[0])]).astype(np.int64)
         values = np.concatenate([cells.data[i] for i in order])
         with self._threads(len(order)):
@@ -299,8 +300,7 @@ class PairBootstrap:
                 values, starts, sizes, bases, which.reshape(-1).astype(np.int64),
                 np.array(ranks, dtype=np.int64), np.array(fractions, dtype=np.float64),
                 np.array(firsts, dtype=np.int64), tables,
-                *(np.concatenate(column) for column in columns),
-                self._ends_at, self.settings.resamples,
+                threshold, alias, moves, self._ends_at, self.settings.resamples,
             )  # fmt: skip
         cells.fill(order, ends)
 
