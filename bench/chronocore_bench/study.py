@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.stats
 from numpy.typing import NDArray
 
@@ -262,12 +263,14 @@ def write_study(path: Path, benchmark: SyntheticBenchmark, models: Sequence[str]
                 "elicitation": "verbalized", "instruction": "default", "structured": False,
             }
         )  # fmt: skip
-        rows = predictions_of(benchmark, model).to_pylist()
-        for row in rows:
-            row["run_id"] = run_id
-        for kind, dated in (("dated", True), ("undated", False)):
-            own = [row for row in rows if row["prompt_id"].endswith("undated") != dated]
-            study.add_part(run_id, kind, own)
+        answers = predictions_of(benchmark, model)
+        place = answers.column_names.index("run_id")
+        answers = answers.set_column(
+            place, answers.schema.field(place), pa.array([run_id] * len(answers))
+        )
+        undated = pc.ends_with(answers["prompt_id"], "-undated")
+        for kind, own in (("dated", pc.invert(undated)), ("undated", undated)):
+            study.add_part(run_id, kind, answers.filter(own))
 
 
 # -- the same work with polars and scipy ---------------------------------------------------------

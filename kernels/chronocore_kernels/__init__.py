@@ -5,6 +5,7 @@ The kernels check nothing; :mod:`chronocore` validates and shapes what it hands 
 
 from chronocore_kernels import (
     bitmaps,
+    cells,
     components,
     distances,
     distributions,
@@ -17,6 +18,7 @@ from chronocore_kernels import (
 
 __all__ = [
     "bitmaps",
+    "cells",
     "components",
     "distances",
     "distributions",

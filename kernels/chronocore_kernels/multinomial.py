@@ -35,6 +35,8 @@ __all__ = [
     "LANES",
     "MAXIMUM_CLASSES",
     "MAXIMUM_SAMPLES",
+    "draw_resamples",
+    "log_factorials",
     "multinomial_counts",
     "noise_floor",
     "redrawn_shares",
@@ -424,7 +426,7 @@ def _log_factorials(n: int) -> Floats:
 
 
 @inline
-def _draw_resamples(
+def draw_resamples(
     shares: Floats,
     size: int,
     base: np.uint64,
@@ -465,7 +467,7 @@ def _multinomial_counts(
     for block in numba.prange((n_resamples + width - 1) // width):
         first = block * width
         last = min(first + width, n_resamples)
-        _draw_resamples(shares, size, base, first, last, table, out)
+        draw_resamples(shares, size, base, first, last, table, out)
 
 
 @inline
@@ -711,7 +713,8 @@ def _redrawn_shares(
 
 
 @cache
-def _table() -> Floats:
+def log_factorials() -> Floats:
+    """Return log(0!), log(1!), ... for samples small enough to look them up."""
     return _log_factorials(_TABULATED)
 
 
@@ -747,7 +750,7 @@ def multinomial_counts(
     rest = np.maximum(counts + later, 1)
     shares = np.stack([counts / rest, later / rest])
     out = np.empty((len(counts), n_resamples), dtype=np.int32)
-    table = _table() if size < _TABULATED else np.empty(0)
+    table = log_factorials() if size < _TABULATED else np.empty(0)
     _multinomial_counts(shares, size, base, width, table, out)
     return out
 
@@ -806,7 +809,7 @@ def sampling_noise(
         _writable(quantiles),
         base,
         width,
-        _table(),
+        log_factorials(),
         distances,
         out,
     )
@@ -861,7 +864,7 @@ def noise_floor(
         repeats,
         base,
         width,
-        _table(),
+        log_factorials(),
         out,
         reached,
     )
@@ -909,7 +912,7 @@ def redrawn_shares(
         _writable(sizes),
         _writable(numbers),
         base,
-        _table(),
+        log_factorials(),
         starts_out,
         repeats,
         out,

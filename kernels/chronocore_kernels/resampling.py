@@ -17,7 +17,10 @@ from chronocore_kernels.streams import GOLDEN, LOW, ONE, S32, exp, log, mix, uni
 __all__ = [
     "alias_table",
     "count_quantiles",
+    "counted_sum",
     "draw_indices",
+    "gather_sum",
+    "rank_replicate",
     "rank_replicates",
     "resample_indices",
     "resample_quantiles",
@@ -80,7 +83,7 @@ def _draw_again(start: np.uint64, n: int, out: NDArray[np.uint32]) -> None:
 
 
 @inline
-def _gather_sum(values: Floats, index: NDArray[np.uint32]) -> float:
+def gather_sum(values: Floats, index: NDArray[np.uint32]) -> float:
     """Sum the drawn values in eight fixed accumulators: the same bits everywhere."""
     a = b = c = d = e = f = g = h = 0.0
     eights = index.shape[0] // 8
@@ -100,7 +103,7 @@ def _gather_sum(values: Floats, index: NDArray[np.uint32]) -> float:
 
 
 @inline(fastmath=frozenset({"reassoc", "nsz"}))
-def _counted_sum(values: Floats, counts: NDArray[np.int32]) -> float:
+def counted_sum(values: Floats, counts: NDArray[np.int32]) -> float:
     """Sum values times counts; reordered to vectorise, the same on any number of threads."""
     total = 0.0
     for i in range(counts.shape[0]):
@@ -149,13 +152,13 @@ def resample_sums(columns: Floats, base: np.uint64, n_resamples: int) -> Floats:
             draw_indices(base, r, n, index)
             drawn = index[:n]
             if m == 1:
-                out[r, 0] = _gather_sum(columns[0], drawn)
+                out[r, 0] = gather_sum(columns[0], drawn)
             else:
                 counts[:] = 0
                 for i in range(n):
                     counts[np.uint64(drawn[i])] += np.int32(1)
                 for j in range(m):
-                    out[r, j] = _counted_sum(columns[j], counts)
+                    out[r, j] = counted_sum(columns[j], counts)
     return out
 
 
@@ -261,6 +264,44 @@ def alias_table(weights: Floats) -> tuple[Floats, Integers]:
     return threshold, alias
 
 
+@inline
+def rank_replicate(
+    ascending: Floats,
+    rank: int,
+    fraction: float,
+    first: int,
+    threshold: Floats,
+    alias: Integers,
+    moves: Floats,
+    base: np.uint64,
+    resample: int,
+) -> float:
+    """Return one replicate of a quantile; see :func:`rank_replicates`."""
+    n = ascending.shape[0]
+    cells = np.uint64(threshold.shape[0])
+    counter = base + np.uint64(resample) * _WORDS_A_RANK * GOLDEN
+    word = mix(counter + GOLDEN)
+    # The product of the upper half gives the cell, what is left over the coin.
+    product = (word >> S32) * cells
+    cell = np.int64(product >> S32)
+    rest = ((product & LOW) << S32) | (word & LOW)
+    coin = np.float64(rest >> _S11) * 2.0**-53
+    if coin >= threshold[cell]:
+        cell = alias[cell]
+    a = first + cell
+    value = ascending[a - 1]
+    if fraction > 0.0:
+        b = a
+        if unit(mix(counter + GOLDEN + GOLDEN)) < moves[cell]:
+            t = -log(unit(mix(counter + GOLDEN + GOLDEN + GOLDEN))) * (1.0 / max(n - rank, 1))
+            smallest = 1.0 - exp(-t)
+            if t < 0.01:
+                smallest = t * (1.0 - t * (0.5 - t * (1 / 6 - t * (1 / 24 - t * (1 / 120)))))
+            b = min(a + 1 + np.int64((n - a) * smallest), n)
+        value += (ascending[b - 1] - value) * fraction
+    return float(value)
+
+
 @kernel(parallel=True)
 def rank_replicates(
     ascending: Floats,
@@ -292,32 +333,9 @@ def rank_replicates(
     base : uint64
     n_resamples : int
     """
-    n = ascending.shape[0]
-    cells = np.uint64(threshold.shape[0])
     out = np.empty(n_resamples, dtype=np.float64)
-    per = 1.0 / max(n - rank, 1)
     for r in numba.prange(n_resamples):
-        counter = base + np.uint64(r) * _WORDS_A_RANK * GOLDEN
-        word = mix(counter + GOLDEN)
-        # The product of the upper half gives the cell, what is left over the coin.
-        product = (word >> S32) * cells
-        cell = np.int64(product >> S32)
-        rest = ((product & LOW) << S32) | (word & LOW)
-        coin = np.float64(rest >> _S11) * 2.0**-53
-        if coin >= threshold[cell]:
-            cell = alias[cell]
-        a = first + cell
-        value = ascending[a - 1]
-        if fraction > 0.0:
-            b = a
-            if unit(mix(counter + GOLDEN + GOLDEN)) < moves[cell]:
-                t = -log(unit(mix(counter + GOLDEN + GOLDEN + GOLDEN))) * per
-                smallest = 1.0 - exp(-t)
-                if t < 0.01:
-                    smallest = t * (1.0 - t * (0.5 - t * (1 / 6 - t * (1 / 24 - t * (1 / 120)))))
-                b = min(a + 1 + np.int64((n - a) * smallest), n)
-            value += (ascending[b - 1] - value) * fraction
-        out[r] = value
+        out[r] = rank_replicate(ascending, rank, fraction, first, threshold, alias, moves, base, r)
     return out
 
 

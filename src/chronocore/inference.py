@@ -608,7 +608,7 @@ def _choose(method: str, sample: _Sample, statistics: list[str | float], infinit
 
 def _few_levels(values: Floats) -> bool:
     # A look at a part tells most continuous samples without sorting them whole.
-    if len(np.unique(values[: 4 * _MAXIMUM_LEVELS])) > _MAXIMUM_LEVELS:
+    if len(set(values[: 4 * _MAXIMUM_LEVELS].tolist())) > _MAXIMUM_LEVELS:
         return False
     levels = len(np.unique(values))
     return levels <= _MAXIMUM_LEVELS and len(values) > 20 * levels

@@ -375,6 +375,7 @@ def cell_shares(
     with np.errstate(invalid="ignore"):
         low, high = ends(drawn / drawn.sum(axis=1, keepdims=True), confidence_level)
     estimate = np.bincount(classes, minlength=n_classes) / len(classes)
-    valid = again[again >= 0]
-    moved = np.bincount(valid, minlength=n_classes) / max(len(valid), 1) - estimate
+    # Counting class by class: bincount would first make eight bytes of each of them.
+    valid = np.array([np.count_nonzero(again == code) for code in range(n_classes)])
+    moved = valid / max(int(valid.sum()), 1) - estimate
     return estimate, np.clip(low - moved, 0.0, 1.0), np.clip(high - moved, 0.0, 1.0)

@@ -24,10 +24,13 @@ __all__ = [
     "BOUNDARIES",
     "SHIFTS",
     "WeightedDistributions",
+    "check_rows",
     "direction_cosine",
     "knowledge_filter",
     "normalised",
     "retained_count",
+    "rows_cosine",
+    "rows_distance",
     "shift_class",
     "shift_index",
     "wasserstein",
@@ -170,6 +173,22 @@ def wasserstein(p: Any, q: Any, support: Any = None) -> NDArray[np.float64]:
     return result.reshape(shape)
 
 
+def check_rows(support: Rows, **named: Rows) -> None:
+    """Raise :class:`InvalidInputError` unless N rows each are distributions over the support."""
+    _supports(support)
+    broadcast_rows(
+        *((name, _distributions(rows, name)) for name, rows in named.items()), ("support", support)
+    )
+    _require_two_options(support)
+
+
+def rows_distance(p: Rows, q: Rows, support: Rows) -> NDArray[np.float64]:
+    """Return what :func:`wasserstein` does for N checked rows each, without checking them again."""
+    return distances.wasserstein(
+        p.values, p.starts, q.values, q.starts, support.values, support.starts, p.lengths
+    )
+
+
 def _is_plain(data: Any) -> bool:
     return (
         type(data) is np.ndarray
@@ -242,19 +261,25 @@ def direction_cosine(
         ("pred_new", _distributions(pred_new, "pred_new")),
     )
     _require_two_options(rows[0])
-    result = distances.direction_cosine(
-        rows[0].values,
-        rows[0].starts,
-        rows[1].values,
-        rows[1].starts,
-        rows[2].values,
-        rows[2].starts,
-        rows[3].values,
-        rows[3].starts,
-        rows[0].lengths,
+    return rows_cosine(*rows).reshape(shape)
+
+
+def rows_cosine(
+    gold_old: Rows, gold_new: Rows, pred_old: Rows, pred_new: Rows
+) -> NDArray[np.float64]:
+    """Return what :func:`direction_cosine` does for N checked rows each."""
+    return distances.direction_cosine(
+        gold_old.values,
+        gold_old.starts,
+        gold_new.values,
+        gold_new.starts,
+        pred_old.values,
+        pred_old.starts,
+        pred_new.values,
+        pred_new.starts,
+        gold_old.lengths,
         ATOL,
     )
-    return result.reshape(shape)
 
 
 @dataclass(frozen=True, slots=True)

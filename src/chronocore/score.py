@@ -364,12 +364,15 @@ def _evaluations(
     def static(data: PairPredictions) -> PairScores:
         return pair_scores(data, tau=settings.tau, boundaries=boundaries, is_reference=True)
 
+    uniform: PairScores | None = None
     for key, entry in models.items():
         own = entry.scores.take(entry.scores.retained)
         data = entry.data
+        if uniform is None or not np.array_equal(uniform.pair, entry.scores.pair):
+            uniform = static(_uniform(data))  # models that answered all pairs share it
         scores = {
             "model": own,
-            "uniform": static(_uniform(data)).take(entry.scores.retained),
+            "uniform": uniform.take(entry.scores.retained),
             "undated_both": static(replace(data, old=data.undated, new=data.undated)).take(
                 entry.scores.retained
             ),

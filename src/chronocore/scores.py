@@ -21,10 +21,11 @@ from chronocore.errors import StudyError
 from chronocore.metrics import (
     BOUNDARIES,
     SHIFTS,
-    direction_cosine,
+    check_rows,
     retained_count,
+    rows_cosine,
+    rows_distance,
     shift_index,
-    wasserstein,
 )
 from chronocore.tolerance import ATOL, above, at_least, at_most, below, equal
 
@@ -38,6 +39,7 @@ __all__ = [
     "PairPredictions",
     "PairScores",
     "against_gold",
+    "default_columns",
     "largest_difference",
     "outcome_codes",
     "pair_predictions",
@@ -344,7 +346,7 @@ def _default_years(data: PairPredictions) -> tuple[Floats, Flags]:
     """Return the distance of each undated prediction to its nearest time point, and which it is."""
     counts = np.diff(data.point_starts)
     owner = np.repeat(np.arange(len(data)), counts)
-    distances = wasserstein(data.undated.take(owner), data.points, data.supports.take(owner))
+    distances = rows_distance(data.undated.take(owner), data.points, data.supports.take(owner))
     nearest = np.minimum.reduceat(distances, data.point_starts[:-1])
     return nearest, at_most(distances, nearest[owner])
 
@@ -402,9 +404,16 @@ def _stability(shift: Codes, d_m: Floats, boundaries: str | Sequence[float]) -> 
 
 
 def against_gold(
-    data: PairPredictions, *, tau: float, d_h: Floats | None = None
+    data: PairPredictions,
+    *,
+    tau: float,
+    d_h: Floats | None = None,
+    d_m: Floats | None = None,
+    defaults: bool = True,
 ) -> dict[str, NDArray[Any]]:
     """Return the columns of :class:`PairScores` that depend on gold, in the order of ``data``.
+
+    Nothing is checked here: gold is drawn again many times, predictions stay what they are.
 
     Parameters
     ----------
@@ -413,32 +422,50 @@ def against_gold(
         Tolerance of accuracy.
     d_h : (n,) float64, optional
         Human shift; by default the distance between the two gold distributions.
+    d_m : (n,) float64, optional
+        Predicted change; by default the distance between the two predictions.
+    defaults : bool
+        With :func:`default_columns`.
     """
-    old, new, undated, support = data.old, data.new, data.undated, data.supports
+    found: dict[tuple[int, int], Floats] = {}
+
+    def distance(p: Rows, q: Rows) -> Floats:
+        # A prediction that cannot change with the year is compared once for all three.
+        key = (id(p), id(q))
+        if key not in found:
+            found[key] = rows_distance(p, q, data.supports)
+        return found[key]
+
+    old, new, undated = data.old, data.new, data.undated
     if d_h is None:
-        d_h = wasserstein(data.gold_old, data.gold_new, support)
-    d_old = wasserstein(old, data.gold_old, support)
-    d_new = wasserstein(new, data.gold_new, support)
-    d_old_to_new = wasserstein(old, data.gold_new, support)
-    d_new_to_old = wasserstein(new, data.gold_old, support)
-    d_m = wasserstein(old, new, support)
-    nearest, is_default = _default_years(data)
+        d_h = distance(data.gold_old, data.gold_new)
+    if d_m is None:
+        d_m = distance(old, new)
+    d_old = distance(old, data.gold_old)
+    d_new = distance(new, data.gold_new)
+    d_old_to_new = distance(old, data.gold_new)
+    d_new_to_old = distance(new, data.gold_old)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(above(d_h, 0.0), d_m / d_h, np.nan)
-    return {
+    columns = {
         "d_old": d_old,
         "d_new": d_new,
         "d_old_to_new": d_old_to_new,
         "d_new_to_old": d_new_to_old,
         "ratio": ratio,
-        "cosine": direction_cosine(data.gold_old, data.gold_new, old, new),
-        "nearest_distance": nearest,
-        "benefit_old": wasserstein(undated, data.gold_old, support) - d_old,
-        "benefit_new": wasserstein(undated, data.gold_new, support) - d_new,
+        "cosine": rows_cosine(data.gold_old, data.gold_new, old, new),
+        "benefit_old": distance(undated, data.gold_old) - d_old,
+        "benefit_new": distance(undated, data.gold_new) - d_new,
         "outcome": outcome_codes(d_old, d_new, tau),
         "alignment": _alignment(d_old, d_new, d_old_to_new, d_new_to_old),
-        "credit": _credit(data, is_default),
     }
+    return columns | default_columns(data) if defaults else columns
+
+
+def default_columns(data: PairPredictions) -> dict[str, Floats]:
+    """Return the columns that rest on undated predictions and the gold of all time points."""
+    nearest, is_default = _default_years(data)
+    return {"nearest_distance": nearest, "credit": _credit(data, is_default)}
 
 
 def pair_scores(
@@ -462,8 +489,14 @@ def pair_scores(
             "prediction; see the statuses that predict printed"
         )
     d_h = np.asarray(data.pairs["d_h"].to_numpy(), dtype=np.float64)
-    columns = against_gold(data, tau=tau, d_h=d_h)
-    d_m = wasserstein(data.old, data.new, data.supports)
+    check_rows(
+        data.supports, old=data.old, new=data.new, undated=data.undated, gold_old=data.gold_old,
+        gold_new=data.gold_new,
+    )  # fmt: skip
+    owner = np.repeat(np.arange(len(data)), np.diff(data.point_starts))
+    check_rows(data.supports.take(owner), gold=data.points)
+    d_m = rows_distance(data.old, data.new, data.supports)
+    columns = against_gold(data, tau=tau, d_h=d_h, d_m=d_m)
     shift = shift_index(d_h, boundaries)
     rank, size = _strata_ranks(columns["nearest_distance"], _strata(data.pairs))
     pair_ids = np.asarray(data.pairs["pair_id"].to_numpy(zero_copy_only=False)).astype(np.bytes_)

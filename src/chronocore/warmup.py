@@ -14,7 +14,7 @@ from chronocore.metrics import direction_cosine, wasserstein, weighted_distribut
 from chronocore.noise import noise_floor, sampling_noise
 from chronocore.survey_design import design_mean, design_shares
 from chronocore.validity.distributions import frechet_deviation
-from chronocore_kernels import multinomial
+from chronocore_kernels import cells, multinomial
 from chronocore_kernels.components import resample_components
 from chronocore_kernels.jit import compiled_kernels
 
@@ -53,6 +53,7 @@ def warmup() -> WarmupResult:
     noise_floor([[0.5, 0.5]], [[0.4, 0.6]], repeats=2, seed=0)
     start, length, size, number = (np.array([x]) for x in (0, 2, 10, 0))
     multinomial.redrawn_shares(np.array([0.5, 0.5]), start, length, size, number, 2, np.uint64(0))
+    _cells()
     variance_components(np.ones((2, 2, 2)), np.ones((2, 2, 2)))
     frechet_deviation([[0.5, 0.5], [1.0, 0.0]])
     resample_components(
@@ -60,3 +61,16 @@ def warmup() -> WarmupResult:
         np.zeros(2, dtype=np.uint64), np.uint64(0), 1, 1.0,
     )  # fmt: skip
     return WarmupResult(len(compiled_kernels()), time.perf_counter() - started)
+
+
+def _cells() -> None:
+    whole = {number: np.array([number]) for number in (0, 1, 2)}
+    bases, levels, values = np.zeros(1, dtype=np.uint64), np.array([0.1, 0.9]), np.array([0.0, 1.0])
+    starts, sizes, ends = whole[0], whole[2], np.array([0, 1])
+    cells.mean_ends(values, starts, sizes, bases, ends, levels, 2)
+    cells.weighted_mean_ends(np.ones((2, 2)), starts, sizes, bases, levels, 2)
+    cells.rank_ends(
+        values, starts, sizes, bases, whole[0], whole[1], np.array([0.5]), whole[1], ends,
+        np.ones(1), whole[0], np.ones(1), levels, 2,
+    )  # fmt: skip
+    cells.count_ends(np.array([1, 1]), np.array([0, 2]), bases, levels, 2)

@@ -84,10 +84,16 @@ def all_tables(context: Context) -> dict[str, pa.Table]:
         "boundaries": msgspec.to_builtins(context.boundaries),
     }
     metadata = {SETTINGS_METADATA: json.dumps(used).encode()}
-    tables: dict[str, pa.Table] = {}
+    filled: dict[str, Cells] = {}
     for name, spec in TABLES.items():
-        cells = Cells(name, context)
-        spec.build(cells, context)
+        filled[name] = Cells(name, context)
+        spec.build(filled[name], context)
+    # The intervals of all cells are drawn at once.
+    context.intervals.finish()
+    # Cells know their context: without this, all scores would wait for the garbage collector.
+    context.built.clear()
+    tables: dict[str, pa.Table] = {}
+    for name, cells in filled.items():
         table = cells.table()
         tables[name] = table.replace_schema_metadata({**table.schema.metadata, **metadata})
     return tables

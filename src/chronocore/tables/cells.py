@@ -18,7 +18,7 @@ from chronocore.identity import derived_seed
 from chronocore.metrics import BOUNDARIES, SHIFTS
 from chronocore.modal import ModalAnswers
 from chronocore.noise import NoiseResult
-from chronocore.scores import Flags, Integers, PairScores
+from chronocore.scores import Flags, Floats, Integers, PairScores
 from chronocore.tables.intervals import Estimate, Intervals, Quantity, Shares, intervals_for
 
 if TYPE_CHECKING:
@@ -307,20 +307,22 @@ class Cells:
         unit: str,
         estimate: float,
         n: int,
-        low: float = float("nan"),
-        high: float = float("nan"),
+        low: float | Floats = float("nan"),
+        high: float | Floats = float("nan"),
         run_id: str | None = None,
         label: str | None = None,
         prediction: str | None = None,
         survey: str | None = None,
         item: str | None = None,
     ) -> None:
-        """Add a row; a number that is NaN is missing."""
+        """Add a row; a number that is NaN is missing.
+
+        An end that is still to be drawn is an array of one number, read when the table is made.
+        """
         self.rows.append(
             (
                 run_id, label, prediction, survey, group, item, measure, unit,
-                None if estimate != estimate else float(estimate),
-                None if low != low else float(low), None if high != high else float(high), int(n),
+                None if estimate != estimate else float(estimate), low, high, int(n),
             )
         )  # fmt: skip
 
@@ -398,7 +400,7 @@ class Cells:
         self.add(
             run_id=evaluation.run_id, label=evaluation.label, prediction=view.prediction,
             survey=view.survey, group=group, item=item, measure=measure or quantity.measure,
-            unit=quantity.unit, estimate=found.estimate[0], low=found.low[0], high=found.high[0],
+            unit=quantity.unit, estimate=found.estimate[0], low=found.low, high=found.high,
             n=found.n,
         )  # fmt: skip
         return found
@@ -422,14 +424,23 @@ class Cells:
                 self.add(
                     run_id=evaluation.run_id, label=evaluation.label, prediction=view.prediction,
                     survey=view.survey, group=group, item=item, measure=name, unit="%",
-                    estimate=found.estimate[j], low=found.low[j], high=found.high[j], n=found.n,
+                    estimate=found.estimate[j], low=found.low[j : j + 1],
+                    high=found.high[j : j + 1], n=found.n,
                 )  # fmt: skip
         return found
 
     def table(self) -> pa.Table:
-        """Return the rows, schema :data:`chronocore.schema.TABLE`."""
+        """Return the rows, schema :data:`chronocore.schema.TABLE`; intervals must be finished."""
         columns = list(zip(*self.rows, strict=True)) or [()] * len(schema.TABLE)
-        return pa.table(dict(zip(schema.TABLE.names, columns, strict=True)), schema=schema.TABLE)
+        named: dict[str, Any] = dict(zip(schema.TABLE.names, columns, strict=True))
+        for name in ("low", "high"):
+            ends = np.array(list(map(_scalar, named[name])), dtype=np.float64)
+            named[name] = pa.array(ends, pa.float64(), mask=np.isnan(ends))
+        return pa.table(named, schema=schema.TABLE)
+
+
+def _scalar(end: float | Floats) -> float:
+    return float(end[0]) if isinstance(end, np.ndarray) else float(end)
 
 
 Builder = Callable[[Cells, Context], None]

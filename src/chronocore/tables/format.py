@@ -112,6 +112,8 @@ _WORDS = {
 #: Units that a heading need not name.
 _PLAIN = ("pairs", "count", "year", "ratio", "cosine", "d_h", "concordance")
 
+_DIGITS = {"%": 1, "pairs": 0, "count": 0, "year": 0, "W": 3, "d_h": 3}
+
 
 def words(key: str | None) -> str:
     """Return a key as a person reads it."""
@@ -122,9 +124,9 @@ def number(value: float | None, unit: str, digits: int | None = None) -> str:
     """Return a number with the digits its unit deserves; a missing one is a dash."""
     if value is None:
         return "–"
-    if digits is None:
-        digits = {"%": 1, "pairs": 0, "count": 0, "year": 0, "W": 3, "d_h": 3}.get(unit, 2)
-    text = f"{value:.{digits}f}"
+    text = f"{value:.{_DIGITS.get(unit, 2) if digits is None else digits}f}"
+    if text[0] != "-":
+        return text
     return text.replace("-", "−") if float(text) else text.replace("-", "")
 
 
@@ -148,7 +150,7 @@ class WideTable:
 
 def _page_caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> str:
     parts = [spec.note]
-    if any(_mark(row) and row["estimate"] is not None for row in rows):
+    if any(_mark(row["unit"], row["n"]) and row["estimate"] is not None for row in rows):
         parts.append(f"* fewer than {SMALL_N} pairs.")
     used = (table.schema.metadata or {}).get(SETTINGS_METADATA)
     if used is not None and any(row["low"] is not None for row in rows):
@@ -156,17 +158,19 @@ def _page_caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) 
     return " ".join(parts)
 
 
-def _caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> str:
+def _caption(spec: TableSpec, table: pa.Table) -> str:
     parts = [spec.note]
-    intervals = [row for row in rows if row["low"] is not None]
-    if any(0 < row["n"] < SMALL_N for row in intervals):
+    intervals = table.filter(pc.is_valid(table["low"]))
+    n = intervals["n"]
+    if pc.any(pc.and_(pc.greater(n, 0), pc.less(n, SMALL_N))).as_py():
         parts.append(f"* fewer than {SMALL_N} pairs.")
-    if any(row["low"] == row["high"] and row["unit"] == "%" for row in intervals):
+    narrow = pc.equal(intervals["low"], intervals["high"])
+    if pc.any(pc.and_(narrow, pc.equal(intervals["unit"], "%"))).as_py():
         parts.append(
             "An interval without width: all pairs of the cell agree, which resampling cannot vary."
         )
     used = (table.schema.metadata or {}).get(SETTINGS_METADATA)
-    if used is not None and intervals:
+    if used is not None and len(intervals):
         parts.append(settings_line(json.loads(used)))
     return " ".join(parts)
 
@@ -176,17 +180,15 @@ def _heading(measure: str, unit: str) -> str:
     return head.replace("W x 100", "W × 100")
 
 
-def _shown(spec: TableSpec, rows: list[dict[str, Any]], across: tuple[str, ...]) -> list[str]:
+def _shown(spec: TableSpec, table: pa.Table, across: tuple[str, ...]) -> list[str]:
     """Return the columns that tell the lines of a layout apart."""
     dimensions = [
-        name
-        for name in spec.lines
-        if name not in across and any(row[name] is not None for row in rows)
+        name for name in spec.lines if name not in across and table[name].null_count < len(table)
     ]
-    if {row["prediction"] for row in rows} <= {"model", None}:
+    if set(table["prediction"].unique().to_pylist()) <= {"model", None}:
         dimensions = [name for name in dimensions if name != "prediction"]
     for name in ("survey", "group"):
-        if len({row[name] for row in rows}) == 1 and len(dimensions) > 1:
+        if len(table[name].unique()) == 1 and len(dimensions) > 1:
             dimensions = [dimension for dimension in dimensions if dimension != name]
     return dimensions
 
@@ -206,37 +208,41 @@ def _index_heads(spec: TableSpec) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _mark(row: dict[str, Any]) -> str:
-    counted = row["unit"] in ("pairs", "count", "year", "d_h", "concordance")
-    return "" if counted or not 0 < row["n"] < SMALL_N else "*"
-
-
-def _interval(row: dict[str, Any]) -> str:
-    if row["low"] is None:
+def _mark(unit: str, n: int) -> str:
+    if not 0 < n < SMALL_N:
         return ""
-    return f"[{number(row['low'], row['unit'])}, {number(row['high'], row['unit'])}]"
+    return "" if unit in ("pairs", "count", "year", "d_h", "concordance") else "*"
+
+
+def _interval(low: float | None, high: float | None, unit: str) -> str:
+    return "" if low is None else f"[{number(low, unit)}, {number(high, unit)}]"
 
 
 def wide(name: str, table: pa.Table) -> WideTable:
     """Lay a tidy table out with a line a group and a column a measure, with interval and n."""
     spec = TABLES[name]
-    rows = table.to_pylist()
-    dimensions = _shown(spec, rows, ())
+    dimensions = _shown(spec, table, ())
     heads = _index_heads(spec)
+    # By columns: the larger tables have thousands of rows.
+    names = ("measure", "unit", "estimate", "low", "high", "n")
+    columns = [table[column].to_pylist() for column in names]
+    keys: Any = [()] * len(table)
+    if dimensions:
+        keys = zip(*(table[d].to_pylist() for d in dimensions), strict=True)
     measures: dict[str, str] = {}
     grid: dict[tuple[Any, ...], dict[str, tuple[str, str, str]]] = {}
-    for row in rows:
-        measures.setdefault(row["measure"], _heading(row["measure"], row["unit"]))
-        key = tuple(row[d] for d in dimensions)
-        cell = (number(row["estimate"], row["unit"]), _interval(row), f"{row['n']}{_mark(row)}")
-        grid.setdefault(key, {})[row["measure"]] = cell
+    for key, measure, unit, estimate, low, high, n in zip(keys, *columns, strict=True):
+        if measure not in measures:
+            measures[measure] = _heading(measure, unit)
+        cell = (number(estimate, unit), _interval(low, high, unit), f"{n}{_mark(unit, n)}")
+        grid.setdefault(key, {})[measure] = cell
     return WideTable(
         spec=spec,
         header=[heads[d] for d in dimensions],
         index=[[words(part) for part in key] for key in grid],
         measures=list(measures.values()),
         cells=[[line.get(m, ("–", "", "")) for m in measures] for line in grid.values()],
-        caption=_caption(spec, table, rows),
+        caption=_caption(spec, table),
     )
 
 
@@ -246,12 +252,12 @@ def page(name: str, table: pa.Table) -> WideTable:
     Cells with fewer than 20 pairs carry a star; :func:`wide` has the intervals and counts.
     """
     spec = TABLES[name]
-    rows = [
-        row for row in table.to_pylist() if not spec.measures or row["measure"] in spec.measures
-    ]
+    if spec.measures:
+        table = table.filter(pc.is_in(table["measure"], pa.array(spec.measures, pa.string())))
+    rows = table.to_pylist()
     if spec.across == ("items",):
         return _joined(spec, table, rows)
-    dimensions = _shown(spec, rows, spec.across)
+    dimensions = _shown(spec, table, spec.across)
     heads = _index_heads(spec)
     one_measure = len({row["measure"] for row in rows}) == 1
     parts = [part for part in spec.across if part != "measure" or not one_measure] or ["measure"]
@@ -268,7 +274,7 @@ def page(name: str, table: pa.Table) -> WideTable:
         )
         key = tuple(row[d] for d in dimensions)
         text = number(row["estimate"], row["unit"]) + (
-            _mark(row) if row["estimate"] is not None else ""
+            _mark(row["unit"], row["n"]) if row["estimate"] is not None else ""
         )
         grid.setdefault(key, {})[place] = (text, "", str(row["n"]))
     order = _ordered(list(columns), spec)
@@ -369,12 +375,18 @@ def render(title: str, layout: WideTable, form: str, *, label: str) -> str:
     def escape(text: str) -> str:
         return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
+    def line_of(cells: list[str]) -> str:
+        line = " | ".join(cells)
+        if line.count("|") >= len(cells) or "<" in line or "\n" in line:  # few lines have them
+            line = " | ".join(map(escape, cells))
+        return f"| {line} |"
+
     over = [""] * (len(header) - len(layout.over)) + layout.over
     heads = [
         f"{outer}: {head}" if outer else head for outer, head in zip(over, header, strict=True)
     ]
     body = [heads, ["---"] * len(heads), *lines]
-    text = "\n".join("| " + " | ".join(map(escape, line)) + " |" for line in body)
+    text = "\n".join(map(line_of, body))
     return f"**{title}**\n\n{text}\n\n{layout.caption}\n"
 
 

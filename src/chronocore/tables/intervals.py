@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Protocol
 
@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chronocore.config import ScoreSettings
-from chronocore.inference import _ends, _few_levels, _levels, _rank_law, _rank_place, bootstrap
+from chronocore.inference import _ends, _few_levels, _levels, _rank_law, _rank_place
 from chronocore.intervals import cell_interval, cell_shares
 from chronocore.redraws import GoldRedraws
 from chronocore.scores import Codes, Flags, Floats, Integers, PairScores
-from chronocore_kernels import multinomial, resampling
+from chronocore_kernels import cells as kernels
+from chronocore_kernels import resampling
 from chronocore_kernels.jit import threads
 
 __all__ = [
@@ -106,6 +107,10 @@ class Intervals(Protocol):
         """Return the percentage of each class."""
         ...
 
+    def finish(self) -> None:
+        """Write the ends of all estimates returned so far; they may be NaN until then."""
+        ...
+
 
 # Draws that are worth another thread: half a millisecond of them.
 _DRAWS_A_THREAD = 2_000_000
@@ -138,92 +143,183 @@ def _nothing(n_classes: int) -> Estimate:
     return Estimate(nan, nan, nan, 0)
 
 
+def _unfinished(estimate: Floats, n: int) -> Estimate:
+    """Return an estimate whose ends are still to be written."""
+    return Estimate(estimate, np.full(len(estimate), np.nan), np.full(len(estimate), np.nan), n)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Cells of one kind whose intervals are still to be drawn, and where their ends go."""
+
+    data: list[NDArray[Any]] = field(default_factory=list)
+    bases: list[np.uint64] = field(default_factory=list)
+    places: list[tuple[Estimate, float, float]] = field(default_factory=list)
+
+    def add(
+        self, data: NDArray[Any], seed: int, estimate: Estimate, unit: float, scale: float
+    ) -> None:
+        self.data.append(data)
+        self.bases.append(seed_word(seed))
+        self.places.append((estimate, unit, scale))
+
+    def sorted(self) -> tuple[list[int], Integers, Integers, NDArray[Any]]:
+        """Return the order of the cells, their sizes, where they begin, and their streams."""
+        sizes = [one.shape[-1] for one in self.data]
+        # The costly ones first; those with one stream and size beside each other.
+        order = sorted(range(len(sizes)), key=lambda i: (-sizes[i], int(self.bases[i])))
+        length = np.array([sizes[i] for i in order], dtype=np.int64)
+        bases = np.array([self.bases[i] for i in order], dtype=np.uint64)
+        return order, length, np.cumsum(length) - length, bases
+
+    def fill(self, order: list[int], ends: Floats) -> None:
+        """Write the ends of each cell, one row a class, to where they go."""
+        row = 0
+        for i in order:
+            estimate, unit, scale = self.places[i]
+            own = ends[row : row + len(estimate.low)] / unit * scale
+            estimate.low[:] = own[:, 0]
+            estimate.high[:] = own[:, 1]
+            row += len(estimate.low)
+        self.data.clear()
+        self.bases.clear()
+        self.places.clear()
+
+
 @dataclass(frozen=True, slots=True)
 class PairBootstrap:
     """Percentile bootstrap over the pairs of a cell (definitions, section 9).
 
     What :func:`chronocore.bootstrap` gives, to the last bit, without its checks and without what
-    no table shows: a study has thousands of cells, many of a dozen pairs.
+    no table shows: a study has thousands of cells, many of a dozen pairs. Their ends are drawn
+    together, in :meth:`finish`.
     """
 
     settings: ScoreSettings
-
-    def _threads(self, draws: int) -> AbstractContextManager[None]:
-        """Return the threads for ``draws`` random numbers a resample."""
-        return threads(1 + draws * self.settings.resamples // _DRAWS_A_THREAD)
-
-    def _count_shares(self, counts: Integers, seed: int) -> tuple[Floats, Floats, Floats]:
-        n = int(counts.sum())
-        tail = (1 - self.settings.confidence_level) / 2
-        with self._threads(len(counts)):
-            drawn = multinomial.multinomial_counts(counts, seed_word(seed), self.settings.resamples)
-            ends, _ = resampling.count_quantiles(drawn, n, np.array([tail, 1 - tail]))
-        return counts / n, ends[:, 0] / n, ends[:, 1] / n
+    _means: _Waiting = field(default_factory=_Waiting, init=False, repr=False, compare=False)
+    _weighted: _Waiting = field(default_factory=_Waiting, init=False, repr=False, compare=False)
+    _medians: _Waiting = field(default_factory=_Waiting, init=False, repr=False, compare=False)
+    _counts: _Waiting = field(default_factory=_Waiting, init=False, repr=False, compare=False)
 
     def statistic(
         self, quantity: Quantity, scores: PairScores, rows: Integers, seed: int
     ) -> Estimate:
-        """Return a statistic with its interval."""
-        if not len(rows):
+        """Return a statistic; its interval is drawn in :meth:`finish`."""
+        n = len(rows)
+        if not n:
             return _nothing(1)
         values = quantity.values(scores)[rows]
         scale = quantity.scale
         if quantity.statistic == "proportion":
             hits = int(np.count_nonzero(values))
-            counts = np.array([len(rows) - hits, hits], dtype=np.int64)
-            share, low, high = self._count_shares(counts, seed)
-            return Estimate(share[1:] * scale, low[1:] * scale, high[1:] * scale, len(rows))
+            share = np.array([n - hits, hits]) / n
+            found = _unfinished(share * scale, n)
+            self._counts.add(np.array([n - hits, hits], dtype=np.int64), seed, found, n, scale)
+            return Estimate(found.estimate[1:], found.low[1:], found.high[1:], n)
         numbers = np.asarray(values, dtype=np.float64)
         if quantity.weights is not None:
-            result = bootstrap(
-                numbers,
-                quantity.statistic,
-                n_resamples=self.settings.resamples,
-                confidence_level=self.settings.confidence_level,
-                weights=quantity.weights(scores, rows),
-                seed=seed,
-            )
-            ends = np.array([result.estimate, *result.confidence_interval]) * scale
+            weights = quantity.weights(scores, rows)
+            columns = np.stack([numbers * weights, weights])
+            total = columns.sum(axis=1)
+            found = _unfinished(total[:1] / total[1:] * scale, n)
+            self._weighted.add(columns, seed, found, 1.0, scale)
+        elif quantity.statistic == "median":
+            ascending = np.sort(numbers)
+            found = _unfinished(np.array([_middle(ascending)]) * scale, n)
+            self._medians.add(ascending, seed, found, 1.0, scale)
+        elif _few_levels(numbers):
+            drawn = _levels(numbers, seed_word(seed), self.settings.resamples)
+            low, high = _ends(drawn.replicates, self._ends_at)
+            return Estimate(drawn.estimate * scale, low * scale, high * scale, n)
         else:
-            drawn = (
-                self._median(numbers, seed)
-                if quantity.statistic == "median"
-                else (self._mean(numbers, seed))
-            )
-            tail = (1 - self.settings.confidence_level) / 2
-            low, high = _ends(drawn[1], np.array([tail, 1 - tail]))
-            ends = np.array([drawn[0], low[0], high[0]]) * scale
-        return Estimate(ends[:1], ends[1:2], ends[2:], len(rows))
-
-    def _mean(self, values: Floats, seed: int) -> tuple[float, Floats]:
-        """Return the mean and its replicates, shape (B, 1)."""
-        base, b, n = seed_word(seed), self.settings.resamples, len(values)
-        if _few_levels(values):
-            drawn = _levels(values, base, b)
-            return float(drawn.estimate[0]), drawn.replicates
-        columns = np.ascontiguousarray(values[None])
-        with self._threads(n):
-            sums = resampling.resample_sums(columns, base, b)
-        return float(columns.sum(axis=1)[0] / n), sums / n
-
-    def _median(self, values: Floats, seed: int) -> tuple[float, Floats]:
-        """Return the median and its replicates, shape (B, 1), drawn from the law of its ranks."""
-        ascending = np.sort(values)
-        rank, fraction, first, threshold, alias, moves = _median_law(len(values))
-        with self._threads(1):
-            replicates = resampling.rank_replicates(
-                ascending, rank, fraction, first, threshold, alias, moves, seed_word(seed),
-                self.settings.resamples,
-            )  # fmt: skip
-        return _middle(ascending), replicates[:, None]
+            found = _unfinished(numbers[None].sum(axis=1) / n * scale, n)
+            self._means.add(numbers, seed, found, 1.0, scale)
+        return found
 
     def shares(self, shares: Shares, scores: PairScores, rows: Integers, seed: int) -> Estimate:
-        """Return the percentage of each class with its interval."""
-        if not len(rows):
+        """Return the percentage of each class; the intervals are drawn in :meth:`finish`."""
+        n = len(rows)
+        if not n:
             return _nothing(len(shares.names))
         counts = np.bincount(shares.codes(scores)[rows], minlength=len(shares.names))
-        share, low, high = self._count_shares(counts.astype(np.int64), seed)
-        return Estimate(share * 100, low * 100, high * 100, len(rows))
+        found = _unfinished(counts / n * 100, n)
+        self._counts.add(counts.astype(np.int64), seed, found, n, 100)
+        return found
+
+    @property
+    def _ends_at(self) -> Floats:
+        tail = (1 - self.settings.confidence_level) / 2
+        return np.array([tail, 1 - tail])
+
+    def finish(self) -> None:
+        """Draw the intervals of all cells asked for since the last time."""
+        self._finish_means()
+        self._finish_weighted()
+        self._finish_medians()
+        self._finish_counts()
+
+    def _finish_means(self) -> None:
+        cells = self._means
+        if not cells.data:
+            return
+        order, sizes, starts, bases = cells.sorted()
+        new = (sizes[1:] != sizes[:-1]) | (bases[1:] != bases[:-1])
+        groups = np.concatenate([[0], np.flatnonzero(new) + 1, [len(order)]]).astype(np.int64)
+        values = np.concatenate([cells.data[i] for i in order])
+        with self._threads(int(sizes.sum())):
+            ends = kernels.mean_ends(
+                values, starts, sizes, bases, groups, self._ends_at, self.settings.resamples
+            )
+        cells.fill(order, ends)
+
+    def _finish_weighted(self) -> None:
+        cells = self._weighted
+        if not cells.data:
+            return
+        order, sizes, starts, bases = cells.sorted()
+        columns = np.concatenate([cells.data[i] for i in order], axis=1)
+        with self._threads(int(sizes.sum())):
+            ends = kernels.weighted_mean_ends(
+                columns, starts, sizes, bases, self._ends_at, self.settings.resamples
+            )
+        cells.fill(order, ends)
+
+    def _finish_medians(self) -> None:
+        cells = self._medians
+        if not cells.data:
+            return
+        order, sizes, starts, bases = cells.sorted()
+        distinct, which = np.unique(sizes, return_inverse=True)
+        laws = [_median_law(int(size)) for size in distinct]
+        ranks, fractions, firsts, *columns = zip(*laws, strict=True)
+        threshold, alias, moves = (np.concatenate(column) for column in columns)
+        tables = np.cumsum([0, *(len(one) for one in columns[0])]).astype(np.int64)
+        values = np.concatenate([cells.data[i] for i in order])
+        with self._threads(len(order)):
+            ends = kernels.rank_ends(
+                values, starts, sizes, bases, which.reshape(-1).astype(np.int64),
+                np.array(ranks, dtype=np.int64), np.array(fractions, dtype=np.float64),
+                np.array(firsts, dtype=np.int64), tables,
+                threshold, alias, moves, self._ends_at, self.settings.resamples,
+            )  # fmt: skip
+        cells.fill(order, ends)
+
+    def _finish_counts(self) -> None:
+        cells = self._counts
+        if not cells.data:
+            return
+        order, sizes, starts, bases = cells.sorted()
+        counts = np.concatenate([cells.data[i] for i in order])
+        with self._threads(int(sizes.sum())):
+            ends = kernels.count_ends(
+                counts, np.append(starts, len(counts)), bases, self._ends_at,
+                self.settings.resamples,
+            )  # fmt: skip
+        cells.fill(order, ends)
+
+    def _threads(self, draws: int) -> AbstractContextManager[None]:
+        """Return the threads for ``draws`` random numbers a resample."""
+        return threads(1 + draws * self.settings.resamples // _DRAWS_A_THREAD)
 
 
 def column_of(quantity: Quantity, scores: PairScores) -> Floats:
@@ -259,7 +355,9 @@ class UnitBootstrap:
             return None
         of = partial(column_of, what) if isinstance(what, Quantity) else what.codes
         redrawn = self.redraws.column(scores, what, of)[:, rows]
-        return None if np.array_equal(redrawn, np.broadcast_to(values, redrawn.shape)) else redrawn
+        # Where gold matters, it mostly shows in the first redraw.
+        same = np.array_equal(redrawn[0], values) and bool((redrawn == values).all())
+        return None if same else redrawn
 
     def _options(self, scores: PairScores, rows: Integers, seed: int) -> dict[str, Any]:
         pair = scores.pair[rows]
@@ -299,6 +397,9 @@ class UnitBootstrap:
             **self._options(scores, rows, seed),
         )
         return Estimate(estimate * 100, low * 100, high * 100, len(rows))
+
+    def finish(self) -> None:
+        """Do nothing: every interval is there from the start."""
 
 
 def intervals_for(settings: ScoreSettings, benchmark: Any) -> Intervals:
