@@ -73,7 +73,13 @@ def _parts(
         # Measured without the terminal's bound, which would squeeze the columns first.
         unbound = console.options.update(max_width=10_000)
         widest = max(grid.__rich_measure__(console, unbound).maximum for grid in grids)
-        if widest <= console.width or size == 1:
+        if widest <= console.width:
+            return grids
+        if size == 1:
+            # Names wrap, so that no number is cut.
+            for grid in grids:
+                for column in grid.columns[: len(header)]:
+                    column.no_wrap, column.overflow = False, "fold"
             return grids
     return []
 

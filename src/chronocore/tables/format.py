@@ -25,6 +25,7 @@ __all__ = [
     "number",
     "page",
     "pooled",
+    "remarks",
     "render",
     "settings_line",
     "wide",
@@ -107,7 +108,18 @@ _WORDS = {
     "largest_question": "largest question",
     "identical_years": "identical years",
     "topic_broad": "broad topic",
+    "both_correct": "both correct",
+    "newer_correct_half_missed": "newer correct, half missed",
+    "p95": "95th percentile",
+    "above_p95": "shift above it",
+    "expected_shift": "expected shift",
+    "excess_shift": "excess shift",
+    "detected": "told from noise",
+    "hundred_adults": "hundred adults",
 }
+
+#: Measures about a whole table: said below it, for they belong to none of its lines.
+_WHOLE = ("comparisons", "critical_value")
 
 #: Units that a heading need not name.
 _PLAIN = ("pairs", "count", "year", "ratio", "cosine", "d_h", "concordance")
@@ -116,6 +128,14 @@ _PLAIN = ("pairs", "count", "year", "ratio", "cosine", "d_h", "concordance")
 def words(key: str | None) -> str:
     """Return a key as a person reads it."""
     return "" if key is None else _WORDS.get(key, key)
+
+
+def _index(spec: TableSpec, dimensions: list[str], key: tuple[Any, ...]) -> list[str]:
+    """Return what tells a line apart as a person reads it; names of runs stay as they are."""
+    return [
+        (part or "") if name in spec.names else words(part)
+        for name, part in zip(dimensions, key, strict=True)
+    ]
 
 
 def number(value: float | None, unit: str, digits: int | None = None) -> str:
@@ -146,8 +166,37 @@ class WideTable:
     over: list[str] = field(default_factory=list)
 
 
+def remarks(table: pa.Table) -> list[str]:
+    """Return what the rows about a whole table say."""
+    rows = table.filter(pc.is_in(table["measure"], value_set=pa.array(_WHOLE))).to_pylist()
+    said = {row["measure"]: row["estimate"] for row in rows}
+    if "comparisons" not in said:
+        return []
+    text = f"{said['comparisons']:,.0f} comparisons"
+    if said.get("critical_value") is not None:
+        text += f"; the intervals reach {said['critical_value']:.2f} standard errors to either side"
+    return [f"{text}."]
+
+
+def _laid_out(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows that are cells of a layout."""
+    return [row for row in table.to_pylist() if row["measure"] not in _WHOLE]
+
+
+def _filled(
+    spec: TableSpec, grid: dict[tuple[Any, ...], dict[Any, tuple[str, str, str]]]
+) -> tuple[dict[tuple[Any, ...], dict[Any, tuple[str, str, str]]], list[str]]:
+    """Leave out the blank lines of a breakdown, which say nothing, and say so."""
+    if spec.finding != "breakdowns":
+        return grid, []
+    filled = {key: line for key, line in grid.items() if any(c[0] != "–" for c in line.values())}
+    if not filled:
+        return filled, ["Every line is blank."]
+    return filled, ["Blank lines are left out."] if len(filled) < len(grid) else []
+
+
 def _page_caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> str:
-    parts = [spec.note]
+    parts = [spec.note, *remarks(table)]
     if any(_mark(row) and row["estimate"] is not None for row in rows):
         parts.append(f"* fewer than {SMALL_N} pairs.")
     used = (table.schema.metadata or {}).get(SETTINGS_METADATA)
@@ -157,9 +206,9 @@ def _page_caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) 
 
 
 def _caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> str:
-    parts = [spec.note]
+    parts = [spec.note, *remarks(table)]
     intervals = [row for row in rows if row["low"] is not None]
-    if any(0 < row["n"] < SMALL_N for row in intervals):
+    if any(_mark(row) for row in rows if row["estimate"] is not None):
         parts.append(f"* fewer than {SMALL_N} pairs.")
     if any(row["low"] == row["high"] and row["unit"] == "%" for row in intervals):
         parts.append(
@@ -201,13 +250,15 @@ def pooled(name: str, table: pa.Table) -> pa.Table:
 
 def _index_heads(spec: TableSpec) -> dict[str, str]:
     return {
-        "label": "run", "prediction": "prediction", "survey": "survey", "group": spec.group,
+        "label": "run" if "label" in spec.names else "over models", "prediction": "prediction", "survey": "survey", "group": spec.group,
         "item": spec.item,
     }  # fmt: skip
 
 
 def _mark(row: dict[str, Any]) -> str:
-    counted = row["unit"] in ("pairs", "count", "year", "d_h", "concordance")
+    # Rows over models have a label and no run; their n counts models.
+    over_models = row["run_id"] is None and row["label"] is not None
+    counted = over_models or row["unit"] in ("pairs", "count", "year", "d_h", "concordance")
     return "" if counted or not 0 < row["n"] < SMALL_N else "*"
 
 
@@ -220,7 +271,7 @@ def _interval(row: dict[str, Any]) -> str:
 def wide(name: str, table: pa.Table) -> WideTable:
     """Lay a tidy table out with a line a group and a column a measure, with interval and n."""
     spec = TABLES[name]
-    rows = table.to_pylist()
+    rows = _laid_out(table)
     dimensions = _shown(spec, rows, ())
     heads = _index_heads(spec)
     measures: dict[str, str] = {}
@@ -230,13 +281,14 @@ def wide(name: str, table: pa.Table) -> WideTable:
         key = tuple(row[d] for d in dimensions)
         cell = (number(row["estimate"], row["unit"]), _interval(row), f"{row['n']}{_mark(row)}")
         grid.setdefault(key, {})[row["measure"]] = cell
+    grid, left_out = _filled(spec, grid)
     return WideTable(
         spec=spec,
         header=[heads[d] for d in dimensions],
-        index=[[words(part) for part in key] for key in grid],
+        index=[_index(spec, dimensions, key) for key in grid],
         measures=list(measures.values()),
         cells=[[line.get(m, ("–", "", "")) for m in measures] for line in grid.values()],
-        caption=_caption(spec, table, rows),
+        caption=" ".join([_caption(spec, table, rows), *left_out]),
     )
 
 
@@ -246,9 +298,7 @@ def page(name: str, table: pa.Table) -> WideTable:
     Cells with fewer than 20 pairs carry a star; :func:`wide` has the intervals and counts.
     """
     spec = TABLES[name]
-    rows = [
-        row for row in table.to_pylist() if not spec.measures or row["measure"] in spec.measures
-    ]
+    rows = [row for row in _laid_out(table) if not spec.measures or row["measure"] in spec.measures]
     if spec.across == ("items",):
         return _joined(spec, table, rows)
     dimensions = _shown(spec, rows, spec.across)
@@ -271,14 +321,15 @@ def page(name: str, table: pa.Table) -> WideTable:
             _mark(row) if row["estimate"] is not None else ""
         )
         grid.setdefault(key, {})[place] = (text, "", str(row["n"]))
+    grid, left_out = _filled(spec, grid)
     order = _ordered(list(columns), spec)
     return WideTable(
         spec=spec,
         header=[heads[d] for d in dimensions],
-        index=[[words(part) for part in key] for key in grid],
+        index=[_index(spec, dimensions, key) for key in grid],
         measures=[columns[place][-1] for place in order],
         cells=[[line.get(place, ("", "", "")) for place in order] for line in grid.values()],
-        caption=_page_caption(spec, table, rows),
+        caption=" ".join([_page_caption(spec, table, rows), *left_out]),
         over=[", ".join(columns[place][:-1]) for place in order],
     )
 
