@@ -87,7 +87,7 @@ def _parts(
 def _grid(layout: WideTable, header: list[str], lines: list[Line], measures: range) -> Table:
     shown = [j for j in measures if j < len(layout.measures)]
     one_n = all(len({c[2] for c in cells if c[2]}) <= 1 for _, cells in lines)
-    intervals = any(cell[1] for _, cells in lines for cell in cells)
+    intervals = not layout.plain
     grid = Table(show_edge=False, pad_edge=False)
     for head in header:
         grid.add_column(head, no_wrap=True)

@@ -101,7 +101,7 @@ class _Table:
 
 def _table(results: Results, name: str) -> _Table:
     layout: WideTable = wide(name, results.tables[name])
-    plain_cells = all(not cell[1] for line in layout.cells for cell in line)
+    plain_cells = layout.plain
     one_n = all(len({cell[2] for cell in line if cell[2]}) <= 1 for line in layout.cells)
     n_column = one_n and not plain_cells
     at = layout.header.index("prediction") if "prediction" in layout.header else None

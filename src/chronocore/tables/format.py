@@ -165,6 +165,11 @@ class WideTable:
     caption: str
     over: list[str] = field(default_factory=list)
 
+    @property
+    def plain(self) -> bool:
+        """Whether no cell has an interval or few pairs, so that n need not be shown."""
+        return all(not c[1] and not c[2].endswith("*") for line in self.cells for c in line)
+
 
 def remarks(table: pa.Table) -> list[str]:
     """Return what the rows about a whole table say."""
@@ -250,9 +255,12 @@ def pooled(name: str, table: pa.Table) -> pa.Table:
 
 def _index_heads(spec: TableSpec) -> dict[str, str]:
     return {
-        "label": "run" if "label" in spec.names else "over models", "prediction": "prediction", "survey": "survey", "group": spec.group,
+        "label": "run" if "label" in spec.names else "over models",
+        "prediction": "prediction",
+        "survey": "survey",
+        "group": spec.group,
         "item": spec.item,
-    }  # fmt: skip
+    }
 
 
 def _mark(row: dict[str, Any]) -> str:
@@ -365,7 +373,7 @@ def _flat(layout: WideTable) -> tuple[list[str], list[list[str]]]:
     counts = layout.cells and all(
         len({cell[2] for cell in line if cell[2]}) <= 1 for line in layout.cells
     )
-    plain = all(not cell[1] for line in layout.cells for cell in line)
+    plain = layout.plain
     header = [*layout.header, *(["n"] if counts and not plain else []), *layout.measures]
     lines = []
     for index, line in zip(layout.index, layout.cells, strict=True):
@@ -418,7 +426,11 @@ def render(title: str, layout: WideTable, form: str, *, label: str) -> str:
         return _latex(label, title.partition(". ")[2] or title, layout, header, lines)
 
     def escape(text: str) -> str:
-        return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+        for sign, instead in (
+            ("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"), ("\n", " "),
+        ):  # fmt: skip
+            text = text.replace(sign, instead)
+        return text
 
     over = [""] * (len(header) - len(layout.over)) + layout.over
     heads = [
@@ -433,6 +445,7 @@ _LATEX = str.maketrans(
     {
         "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
         "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
+        "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
         "−": "$-$", "×": r"$\times$", "–": "--",
     }
 )  # fmt: skip
@@ -444,6 +457,8 @@ def _latex(
     n_index = len(layout.header)
     columns = "l" * n_index + "r" * (len(header) - n_index)
     rows = [" & ".join(cell.translate(_LATEX) for cell in line) + r" \\" for line in lines]
+    # After the end of a line, an opening bracket or a star would belong to it.
+    rows = [f"{{}}{row}" if row.startswith(("[", "*")) else row for row in rows]
     return "\n".join(
         [
             r"\begin{table}",
