@@ -73,7 +73,13 @@ def _parts(
         # Measured without the terminal's bound, which would squeeze the columns first.
         unbound = console.options.update(max_width=10_000)
         widest = max(grid.__rich_measure__(console, unbound).maximum for grid in grids)
-        if widest <= console.width or size == 1:
+        if widest <= console.width:
+            return grids
+        if size == 1:
+            # Names wrap, so that no number is cut.
+            for grid in grids:
+                for column in grid.columns[: len(header)]:
+                    column.no_wrap, column.overflow = False, "fold"
             return grids
     return []
 
@@ -81,7 +87,7 @@ def _parts(
 def _grid(layout: WideTable, header: list[str], lines: list[Line], measures: range) -> Table:
     shown = [j for j in measures if j < len(layout.measures)]
     one_n = all(len({c[2] for c in cells if c[2]}) <= 1 for _, cells in lines)
-    intervals = any(cell[1] for _, cells in lines for cell in cells)
+    intervals = not layout.plain
     grid = Table(show_edge=False, pad_edge=False)
     for head in header:
         grid.add_column(head, no_wrap=True)

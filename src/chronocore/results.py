@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.metrics import BOUNDARIES, SHIFTS
+from chronocore.predict import prompts_of
 from chronocore.score import RunSummary, ScoreResult, load_summary, tables
 from chronocore.store import Study
 
@@ -79,6 +80,21 @@ class Results:
                 return run
         known = ", ".join(run.label for run in self.evaluated)
         raise ConfigurationError(f"no run called {label!r} is evaluated; known: {known}")
+
+    def prompts(self) -> list[dict[str, Any]]:
+        """Return the prompts of every wording that a run was asked in, without their texts."""
+        columns = [
+            "prompt_id", "kind", "elicitation", "instruction", "survey", "variable", "country",
+            "year",
+        ]  # fmt: skip
+        wordings = {
+            (row["instruction"], row["elicitation"]) for row in self.study.runs().to_pylist()
+        }
+        found: dict[str, dict[str, Any]] = {}
+        for wording in sorted(wordings | {("default", "verbalized")}):
+            for row in prompts_of(self.study, *wording).select(columns).to_pylist():
+                found.setdefault(row["prompt_id"], row)
+        return list(found.values())
 
     @property
     def tau(self) -> float:

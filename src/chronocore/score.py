@@ -260,7 +260,7 @@ def score(
         answers = _modal(entry, pairs, prompts, predictions)
         if answers is not None:
             modal[run["run_id"]] = answers
-        repeated = _repeated(entry, predictions, prompts, items)
+        repeated = _repeated(entry, predictions, prompts, items, settings.cluster)
         if repeated is not None:
             repeats.append(repeated)
         surveys = benchmark.survey
@@ -411,7 +411,7 @@ def _instruction_runs(scored: dict[str, _Scored]) -> list[InstructionRuns]:
 
 
 def _repeated(
-    entry: _Scored, predictions: pa.Table, prompts: pa.Table, items: pa.Table
+    entry: _Scored, predictions: pa.Table, prompts: pa.Table, items: pa.Table, cluster: str
 ) -> RepeatedRun | None:
     """Compare the later answers to each prompt with the first; None if there are none."""
     valid = predictions.filter(
@@ -434,13 +434,20 @@ def _repeated(
         (row["survey"], row["variable"]): [option["position"] for option in row["options"]]
         for row in items.select(["survey", "variable", "options"]).to_pylist()
     }
-    asked = prompts.select(["survey", "variable"]).take(pa.array(known[later])).to_pylist()
+    columns = ["survey", "variable", "country"]
+    asked = prompts.select(columns).take(pa.array(known[later])).to_pylist()
     supports = rows_of([positions[row["survey"], row["variable"]] for row in asked], "support")
+    unit = known[later]
+    if cluster != "pair":
+        by = ("country",) if cluster == "country" else ("survey", "variable")
+        labels = [tuple(row[name] for name in by) for row in asked]
+        numbers = {label: number for number, label in enumerate(sorted(set(labels)))}
+        unit = np.array([numbers[label] for label in labels], dtype=np.int64)
     a, b = answers.take(later), answers.take(first[known[later]])
     return RepeatedRun(
         run_id=entry.run["run_id"],
         label=entry.run["label"],
-        prompt=known[later],
+        unit=unit,
         distance=wasserstein(a, b, supports),
         identical=largest_difference(a, b) <= ATOL,
     )

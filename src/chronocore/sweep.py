@@ -398,6 +398,7 @@ class _Run:
     run_id: str
     label: str
     instruction: str
+    elicitation: str
     is_reference: bool
     inputs: str
 
@@ -489,7 +490,8 @@ def _runs(study: Study, instructions: Sequence[str] | None) -> tuple[list[_Run],
     files = study.manifest()["files"]
     runs = [
         _Run(
-            row["run_id"], row["label"], row["instruction"], row["engine"] == "reference",
+            row["run_id"], row["label"], row["instruction"], row["elicitation"],
+            row["engine"] == "reference",
             hashlib.sha256(
                 canonical_json([dict(files), study.prediction_digests(row["run_id"])]).encode()
             ).hexdigest()[:16],
@@ -601,9 +603,10 @@ def sweep(
 
 
 def _scores(study: Study, run: _Run) -> PairScores:
+    wording = (run.instruction, run.elicitation)
     data = pair_predictions(
-        study.pairs(), study.gold(), study.items(), prompts_of(study, run.instruction),
-        study.predictions(run.run_id), run.instruction,
+        study.pairs(), study.gold(), study.items(), prompts_of(study, *wording),
+        study.predictions(run.run_id), *wording,
     )  # fmt: skip
     try:
         return pair_scores(data, is_reference=run.is_reference)

@@ -157,15 +157,15 @@ class Sheet:
     def predicted(self) -> dict[tuple[Any, ...], list[float]]:
         """Distributions of the focus run by survey, variable, country and year."""
         study = self.results.study
-        (instruction,) = (
-            row["instruction"]
+        (wording,) = (
+            (row["instruction"], row["elicitation"])
             for row in study.runs().to_pylist()
             if row["run_id"] == self.focus.run_id
         )
         prompts = {
             row["prompt_id"]: (row["survey"], row["variable"], row["country"], row["year"])
-            for row in study.prompts().to_pylist()
-            if row["kind"] != "modal" and row["instruction"] == instruction
+            for row in self.results.prompts()
+            if row["kind"] != "modal" and (row["instruction"], row["elicitation"]) == wording
         }
         rows = study.predictions(self.focus.run_id).select(["prompt_id", "repeat", "probs"])
         return {

@@ -34,7 +34,7 @@ from chronocore.report.sections import Section, filled, sections
 from chronocore.results import Results
 from chronocore.schema import chronocore_version
 from chronocore.score import RunSummary
-from chronocore.tables import SMALL_N, TABLES, WideTable, number, wide, words
+from chronocore.tables import SMALL_N, TABLES, WideTable, number, remarks, wide, words
 from chronocore.wording import plain, wordings
 
 __all__ = ["page"]
@@ -101,20 +101,14 @@ class _Table:
 
 def _table(results: Results, name: str) -> _Table:
     layout: WideTable = wide(name, results.tables[name])
-    plain_cells = all(not cell[1] for line in layout.cells for cell in line)
+    plain_cells = layout.plain
     one_n = all(len({cell[2] for cell in line if cell[2]}) <= 1 for line in layout.cells)
     n_column = one_n and not plain_cells
     at = layout.header.index("prediction") if "prediction" in layout.header else None
     # A run's label is a line of its own and not a column that repeats it.
-    over_runs = name.endswith("-range")
-    skip = int(layout.header[:1] == ["run"] and not over_runs)
+    skip = int(layout.header[:1] == ["run"])
     lines = []
-    filled_lines = [
-        (index, cells)
-        for index, cells in zip(layout.index, layout.cells, strict=True)
-        # Breakdowns leave cells of few pairs blank; a line of nothing else says nothing.
-        if any(cell[0] != "–" for cell in cells) or layout.spec.finding != "breakdowns"
-    ]
+    filled_lines = list(zip(layout.index, layout.cells, strict=True))
     for position, (index, cells) in enumerate(filled_lines):
         kind = "own" if at is None or index[at] == "model" else "reference"
         before = filled_lines[position - 1][0] if position else None
@@ -138,8 +132,8 @@ def _table(results: Results, name: str) -> _Table:
     return _Table(
         name=name,
         title=layout.spec.title,
-        note=layout.spec.note,
-        header=["over runs", *layout.header[1:]] if over_runs else layout.header[skip:],
+        note=" ".join([layout.spec.note, *remarks(results.tables[name])]),
+        header=layout.header[skip:],
         n_column=n_column,
         measures=layout.measures,
         lines=lines,
@@ -387,7 +381,7 @@ def _runs(results: Results, given: Mapping[str, pa.Table], prompts: Prompts) -> 
 
 
 def _answers(
-    given: pa.Table, prompts: Prompts, pairs: Sequence[Row], instruction: str
+    given: pa.Table, prompts: Prompts, pairs: Sequence[Row], wording: tuple[str, str]
 ) -> dict[tuple[Any, ...], list[float]]:
     """Return a run's first distributions for some pairs by survey, variable, country and year."""
     wanted = {(pair["survey"], pair["variable"], pair["country"]) for pair in pairs}
@@ -396,7 +390,7 @@ def _answers(
         for prompt_id, row in prompts.items()
         if (where := (row["survey"], row["variable"], row["country"])) in wanted
         and row["kind"] != "modal"
-        and row["instruction"] == instruction
+        and (row["instruction"], row["elicitation"]) == wording
     }
     rows = given.filter(pc.is_in(given["prompt_id"], value_set=pa.array(list(asked), pa.string())))
     return {
@@ -409,7 +403,10 @@ def _answers(
 def _examples(results: Results, given: Mapping[str, pa.Table], prompts: Prompts) -> list[Row]:
     items = {(i["survey"], i["variable"]): i for i in results.study.items().to_pylist()}
     pairs = {row["pair_id"]: row for row in results.study.pairs().to_pylist()}
-    instructions = {row["run_id"]: row["instruction"] for row in results.study.runs().to_pylist()}
+    wordings_of = {
+        row["run_id"]: (row["instruction"], row["elicitation"])
+        for row in results.study.runs().to_pylist()
+    }
     groups = []
     for run in results.evaluated[:_EXAMPLE_RUNS]:
         table = results.study.scores(run.run_id)
@@ -418,7 +415,7 @@ def _examples(results: Results, given: Mapping[str, pa.Table], prompts: Prompts)
         )
         scores = table.slice(0, _EXAMPLES).to_pylist()
         chosen = [pairs[score["pair_id"]] for score in scores]
-        answers = _answers(given[run.run_id], prompts, chosen, instructions[run.run_id])
+        answers = _answers(given[run.run_id], prompts, chosen, wordings_of[run.run_id])
         examples = []
         for score in scores:
             pair = pairs[score["pair_id"]]
@@ -603,8 +600,7 @@ def page(results: Results, gallery: Gallery) -> str:
     tables = {name: _table(results, name) for name in placed if name in TABLES}
     script, script_hash = _script()
     given = {run.run_id: results.study.predictions(run.run_id) for run in results.summary.runs}
-    columns = ["prompt_id", "kind", "instruction", "survey", "variable", "country", "year"]
-    prompts = {row["prompt_id"]: row for row in results.study.prompts().select(columns).to_pylist()}
+    prompts = {row["prompt_id"]: row for row in results.prompts()}
     listed = questions(results)
     found = {run.label: findings_of(results, run, listed) for run in results.evaluated}
     rests_on = {run.label: basis(results, run, listed) for run in results.evaluated}

@@ -179,6 +179,7 @@ def _specs() -> tuple[TableSpec, ...]:
             TableSpec(
                 f"{name}-range", f"Results by {words}: mean and range over models", "breakdowns",
                 _RANGE, head, partial(_over_models, name=name), item="human shift", by_survey=True,
+                lines=("survey", "group", "item", "label"), names=(),
             )
         )  # fmt: skip
     specs.append(

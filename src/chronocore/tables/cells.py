@@ -38,6 +38,7 @@ __all__ = [
     "TableSpec",
     "View",
     "by_shift",
+    "clusters_of",
 ]
 
 #: Cells with fewer pairs than this are marked.
@@ -285,6 +286,13 @@ def by_shift(
     return groups
 
 
+def clusters_of(context: Context, pairs: Integers) -> Integers | None:
+    """Return the cluster of some rows of ``pairs.parquet``; None where pairs are resampled."""
+    labels = {"country": context.benchmark.country, "variable": context.benchmark.question}
+    cluster = context.settings.cluster
+    return labels[cluster].codes[pairs] if cluster in labels else None
+
+
 _BLANK = np.array([np.nan])
 
 
@@ -471,6 +479,8 @@ class TableSpec:
         where the paper sets these side by side.
     lines : tuple of str
         What tells the lines of the page apart, outermost first, as far as the table has it.
+    names : tuple of str
+        Columns that hold names of runs, which are shown as they are.
     by_survey : bool
         Whether the surveys are what the table is about; others show all surveys together first.
     needs : str
@@ -487,5 +497,6 @@ class TableSpec:
     measures: tuple[str, ...] = ()
     across: tuple[str, ...] = ("measure",)
     lines: tuple[str, ...] = ("label", "prediction", "survey", "group", "item")
+    names: tuple[str, ...] = ("label",)
     by_survey: bool = False
     needs: str = ""

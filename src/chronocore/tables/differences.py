@@ -132,10 +132,10 @@ SPECS = (
     TableSpec(
         "differences", "Differences between runs on the same pairs", "comparison",
         "The run minus the other run, on the pairs that every run retains. The intervals hold for "
-        "all comparisons of this table at once (largest studentised deviation over resamples); "
-        "their number is in the row comparisons. Ratio, cosine and direction rest on each run's "
-        "pairs with a predicted change.",
-        "human shift", _differences, item="minus",
+        "all comparisons of this table at once (largest studentised deviation over resamples). "
+        "Ratio, cosine and direction rest on each run's pairs with a predicted change.",
+        "human shift", _differences, item="minus", lines=("group", "label", "item"),
+        names=("label", "item"),
         needs="at least two runs",
     ),
 )  # fmt: skip

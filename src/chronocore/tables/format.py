@@ -25,6 +25,7 @@ __all__ = [
     "number",
     "page",
     "pooled",
+    "remarks",
     "render",
     "settings_line",
     "wide",
@@ -107,12 +108,21 @@ _WORDS = {
     "largest_question": "largest question",
     "identical_years": "identical years",
     "topic_broad": "broad topic",
+    "both_correct": "both correct",
+    "newer_correct_half_missed": "newer correct, half missed",
+    "p95": "95th percentile",
+    "above_p95": "shift above it",
+    "expected_shift": "expected shift",
+    "excess_shift": "excess shift",
+    "detected": "told from noise",
+    "hundred_adults": "hundred adults",
 }
+
+#: Measures about a whole table: said below it, for they belong to none of its lines.
+_WHOLE = ("comparisons", "critical_value")
 
 #: Units that a heading need not name.
 _PLAIN = ("pairs", "count", "year", "ratio", "cosine", "d_h", "concordance")
-
-_DIGITS = {"%": 1, "pairs": 0, "count": 0, "year": 0, "W": 3, "d_h": 3}
 
 
 def words(key: str | None) -> str:
@@ -120,13 +130,21 @@ def words(key: str | None) -> str:
     return "" if key is None else _WORDS.get(key, key)
 
 
+def _index(spec: TableSpec, dimensions: list[str], key: tuple[Any, ...]) -> list[str]:
+    """Return what tells a line apart as a person reads it; names of runs stay as they are."""
+    return [
+        (part or "") if name in spec.names else words(part)
+        for name, part in zip(dimensions, key, strict=True)
+    ]
+
+
 def number(value: float | None, unit: str, digits: int | None = None) -> str:
     """Return a number with the digits its unit deserves; a missing one is a dash."""
     if value is None:
         return "–"
-    text = f"{value:.{_DIGITS.get(unit, 2) if digits is None else digits}f}"
-    if text[0] != "-":
-        return text
+    if digits is None:
+        digits = {"%": 1, "pairs": 0, "count": 0, "year": 0, "W": 3, "d_h": 3}.get(unit, 2)
+    text = f"{value:.{digits}f}"
     return text.replace("-", "−") if float(text) else text.replace("-", "")
 
 
@@ -147,10 +165,44 @@ class WideTable:
     caption: str
     over: list[str] = field(default_factory=list)
 
+    @property
+    def plain(self) -> bool:
+        """Whether no cell has an interval or few pairs, so that n need not be shown."""
+        return all(not c[1] and not c[2].endswith("*") for line in self.cells for c in line)
+
+
+def remarks(table: pa.Table) -> list[str]:
+    """Return what the rows about a whole table say."""
+    rows = table.filter(pc.is_in(table["measure"], value_set=pa.array(_WHOLE))).to_pylist()
+    said = {row["measure"]: row["estimate"] for row in rows}
+    if "comparisons" not in said:
+        return []
+    text = f"{said['comparisons']:,.0f} comparisons"
+    if said.get("critical_value") is not None:
+        text += f"; the intervals reach {said['critical_value']:.2f} standard errors to either side"
+    return [f"{text}."]
+
+
+def _laid_out(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows that are cells of a layout."""
+    return [row for row in table.to_pylist() if row["measure"] not in _WHOLE]
+
+
+def _filled(
+    spec: TableSpec, grid: dict[tuple[Any, ...], dict[Any, tuple[str, str, str]]]
+) -> tuple[dict[tuple[Any, ...], dict[Any, tuple[str, str, str]]], list[str]]:
+    """Leave out the blank lines of a breakdown, which say nothing, and say so."""
+    if spec.finding != "breakdowns":
+        return grid, []
+    filled = {key: line for key, line in grid.items() if any(c[0] != "–" for c in line.values())}
+    if not filled:
+        return filled, ["Every line is blank."]
+    return filled, ["Blank lines are left out."] if len(filled) < len(grid) else []
+
 
 def _page_caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> str:
-    parts = [spec.note]
-    if any(_mark(row["unit"], row["n"]) and row["estimate"] is not None for row in rows):
+    parts = [spec.note, *remarks(table)]
+    if any(_mark(row) and row["estimate"] is not None for row in rows):
         parts.append(f"* fewer than {SMALL_N} pairs.")
     used = (table.schema.metadata or {}).get(SETTINGS_METADATA)
     if used is not None and any(row["low"] is not None for row in rows):
@@ -158,19 +210,17 @@ def _page_caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) 
     return " ".join(parts)
 
 
-def _caption(spec: TableSpec, table: pa.Table) -> str:
-    parts = [spec.note]
-    intervals = table.filter(pc.is_valid(table["low"]))
-    n = intervals["n"]
-    if pc.any(pc.and_(pc.greater(n, 0), pc.less(n, SMALL_N))).as_py():
+def _caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> str:
+    parts = [spec.note, *remarks(table)]
+    intervals = [row for row in rows if row["low"] is not None]
+    if any(_mark(row) for row in rows if row["estimate"] is not None):
         parts.append(f"* fewer than {SMALL_N} pairs.")
-    narrow = pc.equal(intervals["low"], intervals["high"])
-    if pc.any(pc.and_(narrow, pc.equal(intervals["unit"], "%"))).as_py():
+    if any(row["low"] == row["high"] and row["unit"] == "%" for row in intervals):
         parts.append(
             "An interval without width: all pairs of the cell agree, which resampling cannot vary."
         )
     used = (table.schema.metadata or {}).get(SETTINGS_METADATA)
-    if used is not None and len(intervals):
+    if used is not None and intervals:
         parts.append(settings_line(json.loads(used)))
     return " ".join(parts)
 
@@ -180,15 +230,17 @@ def _heading(measure: str, unit: str) -> str:
     return head.replace("W x 100", "W × 100")
 
 
-def _shown(spec: TableSpec, table: pa.Table, across: tuple[str, ...]) -> list[str]:
+def _shown(spec: TableSpec, rows: list[dict[str, Any]], across: tuple[str, ...]) -> list[str]:
     """Return the columns that tell the lines of a layout apart."""
     dimensions = [
-        name for name in spec.lines if name not in across and table[name].null_count < len(table)
+        name
+        for name in spec.lines
+        if name not in across and any(row[name] is not None for row in rows)
     ]
-    if set(table["prediction"].unique().to_pylist()) <= {"model", None}:
+    if {row["prediction"] for row in rows} <= {"model", None}:
         dimensions = [name for name in dimensions if name != "prediction"]
     for name in ("survey", "group"):
-        if len(table[name].unique()) == 1 and len(dimensions) > 1:
+        if len({row[name] for row in rows}) == 1 and len(dimensions) > 1:
             dimensions = [dimension for dimension in dimensions if dimension != name]
     return dimensions
 
@@ -203,46 +255,48 @@ def pooled(name: str, table: pa.Table) -> pa.Table:
 
 def _index_heads(spec: TableSpec) -> dict[str, str]:
     return {
-        "label": "run", "prediction": "prediction", "survey": "survey", "group": spec.group,
+        "label": "run" if "label" in spec.names else "over models",
+        "prediction": "prediction",
+        "survey": "survey",
+        "group": spec.group,
         "item": spec.item,
-    }  # fmt: skip
+    }
 
 
-def _mark(unit: str, n: int) -> str:
-    if not 0 < n < SMALL_N:
+def _mark(row: dict[str, Any]) -> str:
+    # Rows over models have a label and no run; their n counts models.
+    over_models = row["run_id"] is None and row["label"] is not None
+    counted = over_models or row["unit"] in ("pairs", "count", "year", "d_h", "concordance")
+    return "" if counted or not 0 < row["n"] < SMALL_N else "*"
+
+
+def _interval(row: dict[str, Any]) -> str:
+    if row["low"] is None:
         return ""
-    return "" if unit in ("pairs", "count", "year", "d_h", "concordance") else "*"
-
-
-def _interval(low: float | None, high: float | None, unit: str) -> str:
-    return "" if low is None else f"[{number(low, unit)}, {number(high, unit)}]"
+    return f"[{number(row['low'], row['unit'])}, {number(row['high'], row['unit'])}]"
 
 
 def wide(name: str, table: pa.Table) -> WideTable:
     """Lay a tidy table out with a line a group and a column a measure, with interval and n."""
     spec = TABLES[name]
-    dimensions = _shown(spec, table, ())
+    rows = _laid_out(table)
+    dimensions = _shown(spec, rows, ())
     heads = _index_heads(spec)
-    # By columns: the larger tables have thousands of rows.
-    names = ("measure", "unit", "estimate", "low", "high", "n")
-    columns = [table[column].to_pylist() for column in names]
-    keys: Any = [()] * len(table)
-    if dimensions:
-        keys = zip(*(table[d].to_pylist() for d in dimensions), strict=True)
     measures: dict[str, str] = {}
     grid: dict[tuple[Any, ...], dict[str, tuple[str, str, str]]] = {}
-    for key, measure, unit, estimate, low, high, n in zip(keys, *columns, strict=True):
-        if measure not in measures:
-            measures[measure] = _heading(measure, unit)
-        cell = (number(estimate, unit), _interval(low, high, unit), f"{n}{_mark(unit, n)}")
-        grid.setdefault(key, {})[measure] = cell
+    for row in rows:
+        measures.setdefault(row["measure"], _heading(row["measure"], row["unit"]))
+        key = tuple(row[d] for d in dimensions)
+        cell = (number(row["estimate"], row["unit"]), _interval(row), f"{row['n']}{_mark(row)}")
+        grid.setdefault(key, {})[row["measure"]] = cell
+    grid, left_out = _filled(spec, grid)
     return WideTable(
         spec=spec,
         header=[heads[d] for d in dimensions],
-        index=[[words(part) for part in key] for key in grid],
+        index=[_index(spec, dimensions, key) for key in grid],
         measures=list(measures.values()),
         cells=[[line.get(m, ("–", "", "")) for m in measures] for line in grid.values()],
-        caption=_caption(spec, table),
+        caption=" ".join([_caption(spec, table, rows), *left_out]),
     )
 
 
@@ -252,12 +306,10 @@ def page(name: str, table: pa.Table) -> WideTable:
     Cells with fewer than 20 pairs carry a star; :func:`wide` has the intervals and counts.
     """
     spec = TABLES[name]
-    if spec.measures:
-        table = table.filter(pc.is_in(table["measure"], pa.array(spec.measures, pa.string())))
-    rows = table.to_pylist()
+    rows = [row for row in _laid_out(table) if not spec.measures or row["measure"] in spec.measures]
     if spec.across == ("items",):
         return _joined(spec, table, rows)
-    dimensions = _shown(spec, table, spec.across)
+    dimensions = _shown(spec, rows, spec.across)
     heads = _index_heads(spec)
     one_measure = len({row["measure"] for row in rows}) == 1
     parts = [part for part in spec.across if part != "measure" or not one_measure] or ["measure"]
@@ -274,17 +326,18 @@ def page(name: str, table: pa.Table) -> WideTable:
         )
         key = tuple(row[d] for d in dimensions)
         text = number(row["estimate"], row["unit"]) + (
-            _mark(row["unit"], row["n"]) if row["estimate"] is not None else ""
+            _mark(row) if row["estimate"] is not None else ""
         )
         grid.setdefault(key, {})[place] = (text, "", str(row["n"]))
+    grid, left_out = _filled(spec, grid)
     order = _ordered(list(columns), spec)
     return WideTable(
         spec=spec,
         header=[heads[d] for d in dimensions],
-        index=[[words(part) for part in key] for key in grid],
+        index=[_index(spec, dimensions, key) for key in grid],
         measures=[columns[place][-1] for place in order],
         cells=[[line.get(place, ("", "", "")) for place in order] for line in grid.values()],
-        caption=_page_caption(spec, table, rows),
+        caption=" ".join([_page_caption(spec, table, rows), *left_out]),
         over=[", ".join(columns[place][:-1]) for place in order],
     )
 
@@ -320,7 +373,7 @@ def _flat(layout: WideTable) -> tuple[list[str], list[list[str]]]:
     counts = layout.cells and all(
         len({cell[2] for cell in line if cell[2]}) <= 1 for line in layout.cells
     )
-    plain = all(not cell[1] for line in layout.cells for cell in line)
+    plain = layout.plain
     header = [*layout.header, *(["n"] if counts and not plain else []), *layout.measures]
     lines = []
     for index, line in zip(layout.index, layout.cells, strict=True):
@@ -373,20 +426,18 @@ def render(title: str, layout: WideTable, form: str, *, label: str) -> str:
         return _latex(label, title.partition(". ")[2] or title, layout, header, lines)
 
     def escape(text: str) -> str:
-        return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
-
-    def line_of(cells: list[str]) -> str:
-        line = " | ".join(cells)
-        if line.count("|") >= len(cells) or "<" in line or "\n" in line:  # few lines have them
-            line = " | ".join(map(escape, cells))
-        return f"| {line} |"
+        for sign, instead in (
+            ("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"), ("\n", " "),
+        ):  # fmt: skip
+            text = text.replace(sign, instead)
+        return text
 
     over = [""] * (len(header) - len(layout.over)) + layout.over
     heads = [
         f"{outer}: {head}" if outer else head for outer, head in zip(over, header, strict=True)
     ]
     body = [heads, ["---"] * len(heads), *lines]
-    text = "\n".join(map(line_of, body))
+    text = "\n".join("| " + " | ".join(map(escape, line)) + " |" for line in body)
     return f"**{title}**\n\n{text}\n\n{layout.caption}\n"
 
 
@@ -394,6 +445,7 @@ _LATEX = str.maketrans(
     {
         "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
         "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
+        "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
         "−": "$-$", "×": r"$\times$", "–": "--",
     }
 )  # fmt: skip
@@ -405,6 +457,8 @@ def _latex(
     n_index = len(layout.header)
     columns = "l" * n_index + "r" * (len(header) - n_index)
     rows = [" & ".join(cell.translate(_LATEX) for cell in line) + r" \\" for line in lines]
+    # After the end of a line, an opening bracket or a star would belong to it.
+    rows = [f"{{}}{row}" if row.startswith(("[", "*")) else row for row in rows]
     return "\n".join(
         [
             r"\begin{table}",

@@ -10,9 +10,20 @@ import numpy as np
 
 from chronocore.identity import derived_seed
 from chronocore.inference import bootstrap
+from chronocore.intervals import cell_interval
 from chronocore.metrics import SHIFTS, wasserstein
 from chronocore.scores import Flags, Floats, Integers, PairPredictions, PairScores, pair_scores
-from chronocore.tables.cells import POOLED, Cells, Context, Evaluation, TableSpec, View, by_shift
+from chronocore.tables.cells import (
+    POOLED,
+    SHIFTED,
+    Cells,
+    Context,
+    Evaluation,
+    TableSpec,
+    View,
+    by_shift,
+    clusters_of,
+)
 from chronocore.tables.measures import MEDIAN_COSINE, MEDIAN_RATIO, OUTCOME, ZERO_SHIFT
 
 __all__ = ["SPECS", "InstructionRuns", "RepeatedRun"]
@@ -52,12 +63,12 @@ class InstructionRuns:
         )
         return scores.take(np.isin(scores.pair, self.pairs))
 
-    def distances(self, instruction: str) -> Floats:
-        """Return the mean distance of each common pair's dated predictions to the default's."""
+    def distances(self, instruction: str, pairs: Integers) -> Floats:
+        """Return the mean distance of the dated predictions of some pairs to the default's."""
         other, base = self.data[instruction], self.data["default"]
-        there = np.searchsorted(other.index, self.pairs)
-        here = np.searchsorted(base.index, self.pairs)
-        total = np.zeros(len(self.pairs))
+        there = np.searchsorted(other.index, pairs)
+        here = np.searchsorted(base.index, pairs)
+        total = np.zeros(len(pairs))
         for end in ("old", "new"):
             total += wasserstein(
                 getattr(other, end).take(there),
@@ -74,8 +85,8 @@ class RepeatedRun:
     Attributes
     ----------
     run_id, label : str
-    prompt : (n,) int64
-        The prompt of each comparison, any numbering.
+    unit : (n,) int64
+        What is resampled whole: the prompt of each comparison, or its country or question.
     distance : (n,) float64
         Distance of a later answer to the first one.
     identical : (n,) bool
@@ -83,7 +94,7 @@ class RepeatedRun:
 
     run_id: str
     label: str
-    prompt: Integers
+    unit: Integers
     distance: Floats
     identical: Flags
 
@@ -99,19 +110,22 @@ def _instructions(cells: Cells, context: Context) -> None:
             scores = runs.scores(instruction, settings.tau, chosen)
             evaluation = Evaluation(runs.run_id, runs.label, {"model": scores}, scores)
             view = View("model", POOLED, scores)
-            result = bootstrap(
-                runs.distances(instruction), "mean",
-                n_resamples=settings.resamples, confidence_level=settings.confidence_level,
-                seed=derived_seed(settings.seed, cells.name, runs.run_id, POOLED, instruction),
-            )  # fmt: skip
-            low, high = result.confidence_interval
-            cells.add(
-                run_id=runs.run_id, label=runs.label, prediction="model", survey=POOLED,
-                group=POOLED, item=instruction, measure="mean_distance", unit="W",
-                estimate=result.estimate, low=low, high=high, n=len(runs.pairs),
-            )  # fmt: skip
-            for group, rows in by_shift(scores, SHIFTS, POOLED):
+            distances = runs.distances(instruction, scores.pair)
+            groups = by_shift(scores, SHIFTS, POOLED)
+            groups[-1:-1] = by_shift(scores, SHIFTED, "all_shifted")[-1:]
+            for group, rows in groups:
                 where = (evaluation, view, group, rows)
+                seed = derived_seed(settings.seed, cells.name, runs.run_id, group, instruction)
+                estimate, low, high = cell_interval(
+                    distances[rows], "mean",
+                    n_resamples=settings.resamples, confidence_level=settings.confidence_level,
+                    seed=seed, clusters=clusters_of(context, scores.pair[rows]),
+                )  # fmt: skip
+                cells.add(
+                    run_id=runs.run_id, label=runs.label, prediction="model", survey=POOLED,
+                    group=group, item=instruction, measure="mean_distance", unit="W",
+                    estimate=estimate, low=low, high=high, n=len(rows),
+                )  # fmt: skip
                 cells.shares(*where, OUTCOME, item=instruction, only=("both",))
                 for quantity in (ZERO_SHIFT, MEDIAN_RATIO, MEDIAN_COSINE):
                     if group not in ("stable", POOLED):
@@ -127,7 +141,7 @@ def _repeats(cells: Cells, context: Context) -> None:
         ):
             # The answers to one prompt are no independent observations.
             result = bootstrap(
-                values, "mean", clusters=run.prompt, n_resamples=settings.resamples,
+                values, "mean", clusters=run.unit, n_resamples=settings.resamples,
                 confidence_level=settings.confidence_level,
                 seed=derived_seed(settings.seed, cells.name, run.run_id, POOLED, ""),
             )  # fmt: skip
@@ -149,8 +163,8 @@ SPECS = (
     ),
     TableSpec(
         "repeats", "Repeated runs of the same prompts", "robustness",
-        "Share of later answers that equal the first, and their mean distance to it; resampled by "
-        "prompt; n counts comparisons.", "human shift", _repeats,
+        "Share of later answers that equal the first, and their mean distance to it. The answers "
+        "to one prompt are resampled together; n counts later answers.", "human shift", _repeats,
         needs="chronocore predict STUDY --repeats 5",
     ),
 )  # fmt: skip

@@ -10,18 +10,11 @@ from chronocore.intervals import cell_interval
 from chronocore.metrics import SHIFTS
 from chronocore.modal import ModalAnswers
 from chronocore.scores import Integers
-from chronocore.tables.cells import Cells, Context, TableSpec
+from chronocore.tables.cells import Cells, Context, TableSpec, clusters_of
 
 __all__ = ["SPECS"]
 
 STRONG = SHIFTS.index("strong")
-
-
-def _clusters(context: Context) -> NDArray[np.int64] | None:
-    """Return the cluster of every pair; None where pairs are resampled."""
-    labels = {"country": context.benchmark.country, "variable": context.benchmark.question}
-    cluster = context.settings.cluster
-    return labels[cluster].codes if cluster in labels else None
 
 
 def _add(
@@ -33,14 +26,13 @@ def _add(
 ) -> None:
     """Add a percentage with its interval."""
     settings = context.settings
-    clusters = _clusters(context)
     estimate, low, high = cell_interval(
         hits.astype(np.float64),
         "proportion",
         n_resamples=settings.resamples,
         confidence_level=settings.confidence_level,
         seed=derived_seed(settings.seed, cells.name, *(where[key] or "" for key in sorted(where))),
-        clusters=None if clusters is None else clusters[pair],
+        clusters=clusters_of(context, pair),
     )
     cells.add(
         group=str(where["group"]), measure=str(where["measure"]), unit="%", n=len(hits),

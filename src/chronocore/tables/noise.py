@@ -70,8 +70,9 @@ SPECS = (
     TableSpec(
         "noise", "Sampling noise", "robustness",
         "Distance between two samples of unchanged opinion (the older distribution): median and "
-        "95th percentile, and the pairs whose own shift is above its 95th percentile. Over the "
-        "whole benchmark, before any filter.",
+        "95th percentile, and the pairs whose own shift is above their 95th percentile. The median "
+        "of all pairs is over pairs and repeats, that of a class over its pairs' medians. Over "
+        "the whole benchmark, before any filter.",
         "human shift", _noise, item="respondents of each sample", needs=_NEEDS,
     ),
     TableSpec(

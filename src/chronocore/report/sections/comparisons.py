@@ -16,20 +16,21 @@ def section(results: Results) -> Section | None:
     if not shown:
         return None
     rows = results.tables["differences"].to_pylist()
-    held = [row for row in rows if row["low"] is not None]
+    # Where every pair differs equally, resampling varies nothing and nothing is compared.
+    held = [row for row in rows if row["low"] is not None and row["low"] < row["high"]]
     apart = [row for row in held if row["low"] > 0 or row["high"] < 0]
     return Section(
         anchor="comparisons",
         tag="Comparisons",
         heading="Do the runs differ?",
         text=(
-            "Paired differences on the pairs that both runs are evaluated on. Intervals hold for "
-            "all comparisons of a measure at once, so that looking at many does not find a "
-            "difference by chance."
+            "Paired differences on the pairs that every run retains. Intervals hold for all "
+            "comparisons of the table at once, so that looking at many does not find a difference "
+            "by chance."
         ),
         sentences=(
             Sentence(
-                f"{len(apart):,} of {len(held):,} differences have an interval without zero.",
+                f"{len(apart):,} of {len(held):,} comparisons have an interval without zero.",
                 ("differences",),
             ),
         ),

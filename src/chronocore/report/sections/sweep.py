@@ -28,8 +28,7 @@ def section(results: Results) -> Section | None:
         sentences.append(Sentence(text, ("sweep.json: findings",)))
     grid = (
         f"{len(swept.runs)} runs × {len(swept.boundaries)} boundary sets × {len(swept.tau)} "
-        f"tolerances × {len(swept.retain)} filter levels × {len(swept.instructions)} instructions "
-        f"× {len(swept.seeds)} bootstrap seeds"
+        f"tolerances × {len(swept.retain)} filter levels × {len(swept.seeds)} bootstrap seeds"
     )
     return Section(
         anchor="sweep",
