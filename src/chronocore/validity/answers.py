@@ -172,9 +172,19 @@ class _ScoreReference:
         )
         self.notes: dict[str, str] = {}
         self._protocol = protocol
+        self._stopped = False
+
+    @property
+    def in_flight(self) -> int:
+        return 0
+
+    def drain(self, seconds: float) -> None:
+        self._stopped = True
 
     def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
         for request in requests:
+            if self._stopped:
+                return
             if request.kind != "score":
                 n = len(request.options)
                 yield Answer(request.prompt_id, request.repeat, probs=(1.0 / n,) * n)
@@ -257,6 +267,14 @@ class _FileAnswers:
         self.notes = {"file": path.name}
         self._path = path
         self._rows = rows
+        self._stopped = False
+
+    @property
+    def in_flight(self) -> int:
+        return 0
+
+    def drain(self, seconds: float) -> None:
+        self._stopped = True
 
     def match(self, design: Sequence[Mapping[str, Any]]) -> int:
         """Index the rows by query; return how many belong to none."""
@@ -295,6 +313,8 @@ class _FileAnswers:
 
     def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
         for request in requests:
+            if self._stopped:
+                return
             row = self._index.get((request.prompt_id, request.repeat))
             if row is None:
                 continue
