@@ -8,6 +8,7 @@ from typing import Any
 
 from chronocore.errors import MissingDependencyError, StudyError
 from chronocore.schema import chronocore_version
+from chronocore.storage import location
 from chronocore.store import write_atomic
 
 __all__ = ["figures", "report"]
@@ -39,7 +40,7 @@ def figures(folder: str | Path) -> list[Path]:
     MissingDependencyError
         The extra ``chronocore[report]`` is not installed.
     """
-    place = Path(folder)
+    place = location(folder)
     return _write(place, _section(place).figures)
 
 
@@ -74,7 +75,7 @@ def report(folder: str | Path, path: str | Path | None = None) -> Path:
     MissingDependencyError
         The extra ``chronocore[report]`` is not installed.
     """
-    place = Path(folder)
+    place = location(folder)
     found = _section(place)
     _write(place, found.figures)
     target = Path(path) if path is not None else place / "validity" / "report.html"
