@@ -587,7 +587,7 @@ def test_predictions_get_a_ratio_over_repeats_instructions_and_models(study):
                             "created_at": 0,
                         }  # fmt: skip
                         parts.append(part)
-                opened.add_part(identity, kind, parts)
+                opened.add_part(identity, kind, pa.Table.from_pylist(parts, schema.PREDICTIONS))
     v.score(study, n_resamples=0)
     table = read_parquet(
         study / "validity" / "distributions.parquet", schema.VALIDITY_DISTRIBUTIONS
@@ -635,7 +635,8 @@ def test_figures_and_page(scored):
     assert "https://" not in text
     names = {file.stem for file in (scored / "figures").iterdir()}
     assert names == {
-        "validity-map", "validity-tone-shift", "validity-disagreement", "validity-seed-clouds",
+        "validity-grid", "validity-map", "validity-tone-shift", "validity-disagreement",
+        "validity-seed-clouds",
         "validity-components", "validity-noise-signal", "validity-refusals",
     }  # fmt: skip
     for name in names:

@@ -30,7 +30,7 @@ from chronocore.report.basis import (
 )
 from chronocore.report.explore import pair_data
 from chronocore.report.findings import LEGEND, Finding, answer_of, findings_of
-from chronocore.report.sections import Section, filled, sections
+from chronocore.report.sections import Section, filled
 from chronocore.results import Results
 from chronocore.schema import chronocore_version
 from chronocore.score import RunSummary
@@ -522,7 +522,7 @@ def _column(values: list[Any]) -> Any:
     }
 
 
-def _embedded(results: Results, found: dict[str, list[Finding]], shown: list[Section]) -> str:
+def _embedded(results: Results, found: dict[str, list[Finding]], shown: Sequence[Section]) -> str:
     """Return the JSON copy of the tables."""
     payload = {
         "chronocore_version": chronocore_version(),
@@ -576,14 +576,15 @@ def _variables(mode: int) -> str:
     return "".join(f"--fig-{name}:{pair[mode]};" for name, pair in COLOURS.items())
 
 
-def page(results: Results, gallery: Gallery) -> str:
+def page(results: Results, gallery: Gallery, shown: Sequence[Section]) -> str:
     """Return the report as HTML.
 
     Parameters
     ----------
     results : Results
     gallery : Gallery
-        Its figures.
+        Its figures, those of the sections included.
+    shown : sequence of Section
 
     Returns
     -------
@@ -597,7 +598,6 @@ def page(results: Results, gallery: Gallery) -> str:
     template = environment.from_string(
         files("chronocore.report").joinpath("page.html.jinja").read_text(encoding="utf-8")
     )
-    shown = sections(results)
     composition = filled(results, *COMPOSITION)
     placed = [*composition, *(name for section in shown for name in section.tables)]
     tables = {name: _table(results, name) for name in placed if name in TABLES}
