@@ -21,6 +21,7 @@ from markupsafe import Markup
 from chronocore.figures.draw import Gallery
 from chronocore.figures.svg import COLOURS
 from chronocore.metrics import BOUNDARIES, SHIFTS
+from chronocore.predict import prompts_of
 from chronocore.report.basis import (
     VALID,
     Basis,
@@ -387,7 +388,7 @@ def _runs(results: Results, given: Mapping[str, pa.Table], prompts: Prompts) -> 
 
 
 def _answers(
-    given: pa.Table, prompts: Prompts, pairs: Sequence[Row], instruction: str
+    given: pa.Table, prompts: Prompts, pairs: Sequence[Row], asked_by: tuple[str, str]
 ) -> dict[tuple[Any, ...], list[float]]:
     """Return a run's first distributions for some pairs by survey, variable, country and year."""
     wanted = {(pair["survey"], pair["variable"], pair["country"]) for pair in pairs}
@@ -396,7 +397,7 @@ def _answers(
         for prompt_id, row in prompts.items()
         if (where := (row["survey"], row["variable"], row["country"])) in wanted
         and row["kind"] != "modal"
-        and row["instruction"] == instruction
+        and (row["instruction"], row["elicitation"]) == asked_by
     }
     rows = given.filter(pc.is_in(given["prompt_id"], value_set=pa.array(list(asked), pa.string())))
     return {
@@ -409,7 +410,10 @@ def _answers(
 def _examples(results: Results, given: Mapping[str, pa.Table], prompts: Prompts) -> list[Row]:
     items = {(i["survey"], i["variable"]): i for i in results.study.items().to_pylist()}
     pairs = {row["pair_id"]: row for row in results.study.pairs().to_pylist()}
-    instructions = {row["run_id"]: row["instruction"] for row in results.study.runs().to_pylist()}
+    asked_by = {
+        row["run_id"]: (row["instruction"], row["elicitation"])
+        for row in results.study.runs().to_pylist()
+    }
     groups = []
     for run in results.evaluated[:_EXAMPLE_RUNS]:
         table = results.study.scores(run.run_id)
@@ -418,7 +422,7 @@ def _examples(results: Results, given: Mapping[str, pa.Table], prompts: Prompts)
         )
         scores = table.slice(0, _EXAMPLES).to_pylist()
         chosen = [pairs[score["pair_id"]] for score in scores]
-        answers = _answers(given[run.run_id], prompts, chosen, instructions[run.run_id])
+        answers = _answers(given[run.run_id], prompts, chosen, asked_by[run.run_id])
         examples = []
         for score in scores:
             pair = pairs[score["pair_id"]]
@@ -505,6 +509,22 @@ def _unusable(results: Results, given: Mapping[str, pa.Table], prompts: Prompts)
         if shown:
             groups.append({"label": run.label, "answers": shown})
     return groups
+
+
+def _prompts(results: Results) -> dict[str, Row]:
+    """Return the prompts of every way in which a run asked, without their texts."""
+    columns = [
+        "prompt_id", "kind", "elicitation", "instruction", "survey", "variable", "country", "year",
+    ]  # fmt: skip
+    study = results.study
+    ways = dict.fromkeys(
+        [
+            ("default", "verbalized"),
+            *((row["instruction"], row["elicitation"]) for row in study.runs().to_pylist()),
+        ]
+    )
+    tables = [prompts_of(study, *way) for way in ways]
+    return {row["prompt_id"]: row for table in tables for row in table.select(columns).to_pylist()}
 
 
 # -- the page ------------------------------------------------------------------------------------
@@ -603,8 +623,7 @@ def page(results: Results, gallery: Gallery, shown: Sequence[Section]) -> str:
     tables = {name: _table(results, name) for name in placed if name in TABLES}
     script, script_hash = _script()
     given = {run.run_id: results.study.predictions(run.run_id) for run in results.summary.runs}
-    columns = ["prompt_id", "kind", "instruction", "survey", "variable", "country", "year"]
-    prompts = {row["prompt_id"]: row for row in results.study.prompts().select(columns).to_pylist()}
+    prompts = _prompts(results)
     listed = questions(results)
     found = {run.label: findings_of(results, run, listed) for run in results.evaluated}
     rests_on = {run.label: basis(results, run, listed) for run in results.evaluated}

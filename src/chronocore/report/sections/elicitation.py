@@ -40,7 +40,8 @@ def section(results: Results) -> Section | None:
             if cell["low"] is not None:
                 text += f" [{number(cell['low'], '%')}, {number(cell['high'], '%')}]"
             parts.append(f"{text} (n = {cell['n']:,})")
-        head = f"{own[0]['label']}, {own[0]['item']}"
+        label, asked = own[0]["label"], own[0]["item"]
+        head = label if asked in label else f"{label} ({asked})"
         sentences.append(Sentence(f"{head}: {'; '.join(parts)}.", ("elicitation",)))
     return Section(
         anchor="elicitation",
