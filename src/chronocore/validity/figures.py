@@ -204,6 +204,9 @@ class _Plane:
             (self.y[1] - y) / (self.y[1] - self.y[0]) * self.height,
         )
 
+    def holds(self, x: float, y: float) -> bool:
+        return self.x[0] <= x <= self.x[1] and self.y[0] <= y <= self.y[1]
+
     def axes(self, titles: bool = True) -> tuple[Spec, Spec]:
         return (
             _real("x", self.x, "survival ← → self-expression" if titles else None, tickCount=6),
@@ -331,6 +334,8 @@ def _map(drawn: Drawn, narrow: bool) -> Spec | None:
             fills += _ellipse(row, "spread", row["label"])
     seen = [*countries, *models, *references, *outlines]
     plane = _plane([(row["x"], row["y"]) for row in seen], width, height)
+    # Wider than the whole panel, an ellipse would leave nothing but its name in the key.
+    fills = fills if any(plane.holds(row["x"], row["y"]) for row in fills) else []
     x, y = plane.axes()
     occupied = [
         (px - 4, py - 4, px + 4, py + 4)
@@ -932,8 +937,8 @@ _FIGURES: Mapping[str, tuple[str, Builder, Callable[[Drawn], str], str, tuple[st
         "Models on the cultural map", _map, _map_text,
         "Mean position of each model over the variants of the standard tone. The solid ellipse is "
         "the 95% region of the mean over variants and seeds, the dashed one where one more "
-        "variant, answered once, would lie (drawn for up to four models). Models that refuse an "
-        "item are not on the map. Figure 1 of the paper.",
+        "variant, answered once, would lie (drawn for up to four models, where it fits). Models "
+        "that refuse an item are not on the map. Figure 1 of the paper.",
         _MAP,
     ),
     "validity-tone-shift": (
