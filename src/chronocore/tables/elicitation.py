@@ -96,6 +96,8 @@ def _elicitations(cells: Cells, context: Context) -> None:
                 cells.statistic(
                     run, view, POOLED, everything, NAMING[end][0], item=item,
                     measure=f"benefit_{end}",
+                    # Both ends have one quantity's name; they are different cells.
+                    cell=(cells.name, f"{POOLED}, {end}", item),
                 )  # fmt: skip
 
 
