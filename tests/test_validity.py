@@ -18,8 +18,7 @@ from chronocore import validity as v
 from chronocore.engines.base import Answer, RunSettings
 from chronocore.identity import run_id
 from chronocore.store import Study, read_parquet
-from chronocore.validity import answers as answers_module
-from chronocore.validity.answers import _lower_bound, _settings
+from chronocore.validity.answers import AnswerStore, _lower_bound, _settings
 from chronocore.validity.design import saved_protocol
 from chronocore.validity.protocol import parse_protocol
 from chronocore.validity.tables import NAMES, format_table
@@ -202,8 +201,9 @@ class FakeModel:
 
     def __init__(self, texts=lambda request, settings: "5", stop_after=None, engine="vllm"):
         self.settings = RunSettings("fake", engine, "1", temperature=0.0, top_p=1.0, seed=0)
-        self.notes = {}
+        self.notes = {"device": "none"}
         self.texts, self.stop_after, self.asked = texts, stop_after, []
+        self.in_flight = 0
 
     def answers(self, requests):
         for request in requests:
@@ -215,6 +215,9 @@ class FakeModel:
                 yield Answer(request.prompt_id, request.repeat, error="timeout")
             else:
                 yield Answer(request.prompt_id, request.repeat, text=text, finish_reason="stop")
+
+    def drain(self, seconds):
+        self.stop_after = 0
 
     def close(self):
         pass
@@ -279,7 +282,7 @@ def test_endpoints_keep_their_default_and_say_when_they_have_no_seed():
 
 
 def test_a_stopped_run_goes_on_where_it_stopped(folder, ask, monkeypatch):
-    monkeypatch.setattr(answers_module, "FLUSH_ROWS", 7)
+    monkeypatch.setattr("chronocore.stream.PART_ROWS", 7)
     with pytest.raises(cc.EngineError, match="120 of 400 answers are kept"):
         ask(folder, FakeModel(stop_after=120))
     second = FakeModel()
@@ -316,15 +319,17 @@ def test_answers_off_the_scale_and_refusals_are_counted(folder, ask):
 def test_parts_say_whose_they_are(folder, ask):
     (result,) = ask(folder, FakeModel())
     parts = list((folder / "validity" / "answers").rglob("part-*.parquet"))
-    assert {part.parent.name for part in parts} == {f"run={i}" for i in result.run_ids.values()}
+    assert {part.parent.parent.name for part in parts} == {
+        f"run={i}" for i in result.run_ids.values()
+    }
     table = read_parquet(parts[0], schema.VALIDITY_ANSWERS)
     assert set(table["model"].to_pylist()) == {"fake"}
-    moved = parts[0].parent.with_name("run=r0000000000000000")
-    parts[0].parent.rename(moved)
+    moved = parts[0].parent.parent.with_name("run=r0000000000000000")
+    parts[0].parent.parent.rename(moved)
     settings = RunSettings("other", "file", "1")
     assert run_id(settings) not in str(moved)
     with pytest.raises(cc.StudyError, match="holds run"):
-        answers_module._stored(folder, "r0000000000000000")
+        AnswerStore(folder).answers("r0000000000000000")
 
 
 def test_two_models_cannot_share_a_name(folder, ask):
@@ -582,7 +587,7 @@ def test_predictions_get_a_ratio_over_repeats_instructions_and_models(study):
                             "created_at": 0,
                         }  # fmt: skip
                         parts.append(part)
-                opened.add_part(identity, kind, parts)
+                opened.add_part(identity, kind, pa.Table.from_pylist(parts, schema.PREDICTIONS))
     v.score(study, n_resamples=0)
     table = read_parquet(
         study / "validity" / "distributions.parquet", schema.VALIDITY_DISTRIBUTIONS
@@ -630,7 +635,8 @@ def test_figures_and_page(scored):
     assert "https://" not in text
     names = {file.stem for file in (scored / "figures").iterdir()}
     assert names == {
-        "validity-map", "validity-tone-shift", "validity-disagreement", "validity-seed-clouds",
+        "validity-grid", "validity-map", "validity-tone-shift", "validity-disagreement",
+        "validity-seed-clouds",
         "validity-components", "validity-noise-signal", "validity-refusals",
     }  # fmt: skip
     for name in names:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronocore.asking import Asking
+from chronocore.elicitation import read_answer
 from chronocore.engines import (
     Engine,
     EngineOptions,
@@ -26,13 +25,13 @@ from chronocore.engines import (
     open_engine,
 )
 from chronocore.engines.file import RUN_METADATA
-from chronocore.errors import ConfigurationError, EngineError, StoppedError, StudyError
+from chronocore.errors import ConfigurationError, StudyError
 from chronocore.identity import run_id
 from chronocore.prompts import INSTRUCTIONS, KINDS, prompts_table
 from chronocore.sampling import sampled_prompts
 from chronocore.storage import location
 from chronocore.store import Study, write_parquet
-from chronocore.stream import PART_ROWS, Pending, Progress, Stop, Writer
+from chronocore.stream import Progress, Stop
 
 __all__ = [
     "PredictResult",
@@ -379,47 +378,21 @@ def predict(
     check_request(kinds, options, name=name, repeats=repeats, sample=sample, by=by)
     stop = Stop()
     with stop.installed():
+        engine = open_engine(model, options, opened.gold) if isinstance(model, str) else model
         try:
-            engine = open_engine(model, options, opened.gold) if isinstance(model, str) else model
-            try:
-                files = opened.manifest()["files"]  # before the prompts are read
-                prompts = requests_of(
-                    opened,
-                    kinds,
-                    engine.settings.instruction,
-                    engine.settings.elicitation,
-                    sample=sample,
-                    by=by,
-                    sample_seed=sample_seed,
-                )
-                return _run(
-                    opened, files, engine, name, kinds, prompts, repeats, progress, started, stop
-                )
-            finally:
-                engine.close()
-        except KeyboardInterrupt as error:
-            if stop.requested and not isinstance(error, StoppedError):
-                raise StoppedError(
-                    "stopped; what was answered is kept, run the same command again to go on"
-                ) from error
-            raise
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Where the answers to the prompts belong: ``repeat * n + index``."""
-
-    prompts: Sequence[Request]
-    ids: pa.Array
-    repeats: int
-
-    def of(self, table: pa.Table) -> npt.NDArray[np.int64]:
-        """Return the place of each row, -1 for what is not asked."""
-        index = pc.fill_null(pc.index_in(table["prompt_id"], value_set=self.ids), -1)
-        at = index.to_numpy().astype(np.int64)
-        repeat = table["repeat"].to_numpy().astype(np.int64)
-        inside = (at >= 0) & (repeat < self.repeats)
-        return np.where(inside, repeat * len(self.prompts) + at, -1)
+            files = opened.manifest()["files"]  # before the prompts are read
+            prompts = requests_of(
+                opened,
+                kinds,
+                engine.settings.instruction,
+                engine.settings.elicitation,
+                sample=sample,
+                by=by,
+                sample_seed=sample_seed,
+            )
+            return _run(opened, files, engine, name, prompts, repeats, progress, started, stop)
+        finally:
+            engine.close()
 
 
 def _run(
@@ -427,7 +400,6 @@ def _run(
     files: Mapping[str, str],
     engine: Engine,
     name: str | None,
-    kinds: Sequence[str],
     prompts: list[Request],
     repeats: int,
     progress: Callable[[Progress], None],
@@ -444,146 +416,32 @@ def _run(
         )
     carried = engine.label if isinstance(engine, FileEngine) else None
     identity = run_id(settings)
-    ids = pa.array([prompt.prompt_id for prompt in prompts], pa.string())
-    places = _Places(prompts, ids, repeats)
-    total = len(prompts) * repeats
     with study.writing_run(identity, files):
         label = _register(study, settings, name, carried)
-        notices = study.recover(identity)
-        study.set_errors_aside(identity, kinds, ids, repeats)
-        done, small = _answered(study, identity, kinds, places)
-        todo = np.flatnonzero(np.frombuffer(done, np.uint8) == 0)
-        if len(todo):
-            attempts = _attempts(study, identity, kinds, places)
-            state = Progress(total=len(todo), already_done=total - len(todo))
-            pending = Pending(prompts, todo)
-            stop.watch(engine, pending, state)
-            _ask(
-                study, engine, identity, pending, done, attempts, small, prompts, state, progress,
-                stop,
-            )  # fmt: skip
-        statuses, reasons = _outcome(study, identity, kinds, places)
+        asking = Asking(study, identity, prompts, repeats)
+        state = Progress(total=len(asking.todo), already_done=asking.already_done)
+        if state.total:
+            try:
+                asking.ask(engine, read_answer, state, progress, stop)
+            finally:
+                with stop.writing():
+                    study.save_run_notes(identity, engine.notes)
+        outcome = asking.outcome()
         cost = study.totals(identity)
     return PredictResult(
         run_id=identity,
         label=label,
-        total=total,
-        already_done=total - len(todo),
-        statuses=dict(statuses.most_common()),
-        reasons=dict(reasons.most_common()),
-        missing=total - sum(statuses.values()),
+        total=asking.total,
+        already_done=asking.already_done,
+        statuses=dict(outcome.statuses.most_common()),
+        reasons=dict(outcome.reasons.most_common()),
+        missing=outcome.missing,
         unmatched=unmatched,
         prompt_tokens=cost.prompt_tokens,
         completion_tokens=cost.completion_tokens,
-        notices=notices,
+        notices=asking.notices,
         seconds=time.monotonic() - started,
     )
-
-
-def _ask(
-    study: Study,
-    engine: Engine,
-    identity: str,
-    pending: Pending,
-    done: bytearray,
-    attempts: Mapping[int, int],
-    small: Mapping[str, list[Path]],
-    prompts: Sequence[Request],
-    state: Progress,
-    progress: Callable[[Progress], None],
-    stop: Stop,
-) -> None:
-    """Ask what is pending and write what comes back, until the end or a reason to stop."""
-    received = 0
-
-    def in_flight() -> int:
-        return int(getattr(engine, "in_flight", pending.issued - received))
-
-    def kept() -> str:
-        return (
-            f"{state.written} of {state.total} answers are kept, "
-            "run the same command again to go on"
-        )
-
-    writer = Writer(
-        study, identity, engine.settings, prompts, done, attempts, small, state, progress, in_flight
-    )
-    try:
-        try:
-            answers = engine.answers(pending)
-            try:
-                for answer in answers:
-                    received += 1
-                    writer.put(answer)
-                    if stop.expired:
-                        break
-            finally:
-                close = getattr(answers, "close", None)
-                if close is not None:
-                    close()  # what is still in flight is given up
-        finally:
-            with stop.writing():
-                writer.finish()
-                study.save_run_notes(identity, engine.notes)
-    except EngineError as error:
-        raise EngineError(f"{error}; {kept()}") from error
-    except KeyboardInterrupt as error:
-        if stop.requested:
-            raise StoppedError(f"stopped; {kept()}") from error
-        raise
-    if stop.requested and state.done < state.total:
-        raise StoppedError(f"stopped; {kept()}")
-
-
-def _answered(
-    study: Study, identity: str, kinds: Sequence[str], places: _Places
-) -> tuple[bytearray, dict[str, list[Path]]]:
-    """Return what has an answer already, and by kind the parts that are small."""
-    done = np.zeros(len(places.prompts) * places.repeats, np.uint8)
-    small: dict[str, list[Path]] = {}
-    for part in [part for kind in kinds for part in study.parts(identity, kind)]:
-        table = study.read_part(identity, part, ["prompt_id", "repeat"])
-        at = places.of(table)
-        done[at[at >= 0]] = 1
-        if len(table) < PART_ROWS // 2:
-            small.setdefault(part.parent.name.removeprefix("kind="), []).append(part)
-    return bytearray(done.tobytes()), small
-
-
-def _attempts(study: Study, identity: str, kinds: Sequence[str], places: _Places) -> dict[int, int]:
-    """Return how often each place was asked without an answer."""
-    table = study.attempts(identity, kinds)
-    attempts: dict[int, int] = {}
-    for place, attempt in zip(places.of(table).tolist(), table["attempt"].to_pylist(), strict=True):
-        if place >= 0:
-            attempts[place] = max(attempts.get(place, 0), attempt)
-    return attempts
-
-
-def _outcome(
-    study: Study, identity: str, kinds: Sequence[str], places: _Places
-) -> tuple[Counter[str], Counter[str]]:
-    """Count the answers to what was asked by status, and those without a distribution by reason."""
-    statuses: Counter[str] = Counter()
-    reasons: Counter[str] = Counter()
-    seen = np.zeros(len(places.prompts) * places.repeats, np.bool_)
-    columns = ["prompt_id", "repeat", "status", "reason"]
-    for part in [part for kind in kinds for part in study.parts(identity, kind)]:
-        table = study.read_part(identity, part, columns)
-        at = places.of(table)
-        new = at >= 0
-        new[new] = ~seen[at[new]]
-        seen[at[new]] = True
-        counts = (
-            table.filter(pa.array(new))
-            .group_by(["status", "reason"])
-            .aggregate([([], "count_all")])
-        )
-        for row in counts.to_pylist():
-            statuses[row["status"]] += row["count_all"]
-            if row["reason"] is not None:
-                reasons[f"{row['status']}: {row['reason']}"] += row["count_all"]
-    return statuses, reasons
 
 
 def find_run(study: Study, run: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from chronocore.tables import (
     all_tables,
     format_table,
 )
+from chronocore.tables.elicitation import Asked
 from chronocore.tolerance import ATOL
 
 __all__ = ["RunSummary", "ScoreResult", "load_summary", "score", "tables"]
@@ -295,6 +296,7 @@ def score(
         noise=_noise(opened),
         instructions=_instruction_runs(scored),
         repeats=repeats,
+        asked={run_id: _asked(entry.run) for run_id, entry in scored.items()},
     )
     results = all_tables(context)
     result = ScoreResult(
@@ -315,6 +317,14 @@ def score(
     text = json.dumps(msgspec.to_builtins(result), indent=2, ensure_ascii=False) + "\n"
     opened.save_scores(files, list(scored), text.encode())
     return result
+
+
+def _asked(run: Mapping[str, Any]) -> Asked:
+    """Return how a run asked its model."""
+    # Settings of a sampled run stand in the engine's version; they belong to the way of asking.
+    version = str(run["engine_version"]).partition(";")[0]
+    same = (run["model"], run["revision"], run["engine"], version, run["instruction"])
+    return Asked(tuple(str(value) for value in same), run["elicitation"])
 
 
 def _check(settings: ScoreSettings) -> None:

@@ -37,6 +37,7 @@ from chronocore.storage import location, storage_error, write_atomic
 __all__ = [
     "NOISE_METADATA",
     "DamagedFileError",
+    "RunParts",
     "RunTotals",
     "Study",
     "parquet_bytes",
@@ -185,7 +186,320 @@ def _check_schema(path: Path, found: pa.Schema, expected: pa.Schema) -> None:
         )
 
 
-class Study:
+class RunParts:
+    """The answers of runs, kept as parts: what a study and other collections of runs share.
+
+    Answers lie in ``answers_folder/run=<run_id>/kind=<kind>/``, those that failed and were asked
+    again in ``attempts/``.
+
+    Parameters
+    ----------
+    path : str or path
+        A folder, or an fsspec URL.
+
+    Attributes
+    ----------
+    path : Path
+    answers_folder : str
+    rows : pyarrow.Schema
+        What a part holds.
+    """
+
+    answers_folder: str
+    rows: pa.Schema
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = location(path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+    def run_folder(self, run_id: str) -> Path:
+        """Return the folder of a run's answers."""
+        return self.path / self.answers_folder / f"run={run_id}"
+
+    def check_part(self, part: Path, table: pa.Table) -> None:
+        """Refuse a part whose rows contradict themselves; here nothing can."""
+
+    @contextlib.contextmanager
+    def lock(self, name: str, timeout: float = 30.0) -> Iterator[None]:
+        """Hold a lock of this folder; the system frees it when the process dies.
+
+        Raises
+        ------
+        StudyError
+            Another process holds it.
+        """
+        try:
+            with storage.lock(self.path / f".{name}.lock", timeout):
+                yield
+        except storage.LockHeldError:
+            raise StudyError(
+                f"another process is writing {name} of {self.path}; wait for it or stop it"
+            ) from None
+
+    def _folder(self, run_id: str, *, attempts: bool = False) -> Path:
+        return self.path / "attempts" / f"run={run_id}" if attempts else self.run_folder(run_id)
+
+    def parts(self, run_id: str, kind: str | None = None, *, attempts: bool = False) -> list[Path]:
+        """Return the parts of a run, without those that a merged part replaces."""
+        pattern = f"kind={kind}" if kind else "kind=*"
+        folder = self._folder(run_id, attempts=attempts)
+        with storage.reaching("list", folder):
+            found = sorted(folder.glob(f"{pattern}/part-*.parquet"), key=str)
+        replaced = {old for part in found for old in self._replaced_by(part)}
+        return [part for part in found if part not in replaced]
+
+    @staticmethod
+    def _replaced_by(part: Path) -> list[Path]:
+        if not part.name.endswith("-merged.parquet"):
+            return []
+        try:
+            metadata = pq.read_schema(pa.BufferReader(storage.read_bytes(part))).metadata or {}
+            return [part.with_name(name) for name in json.loads(metadata.get(_REPLACES, b"[]"))]
+        except (OSError, ValueError):
+            return []
+
+    def read_part(self, run_id: str, part: Path, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read a part and check that it belongs where it lies and says what it may say.
+
+        Raises
+        ------
+        DamagedFileError
+            It is no whole Parquet file.
+        StudyError
+            It holds what it must not, or is gone.
+        """
+        wanted = list(dict.fromkeys([*(columns or self.rows.names), "run_id", "status"]))
+        table = read_parquet(part, self.rows, wanted)
+        found = set(pc.unique(table["run_id"]).to_pylist()) - {run_id}
+        if found:
+            raise StudyError(
+                f"{part} holds run {sorted(map(str, found))[0]}, not {run_id}; move it where it "
+                "belongs or delete it"
+            )
+        unknown = set(pc.unique(table["status"]).to_pylist()) - STATUSES
+        if unknown:
+            raise StudyError(
+                f"{part} has the unknown status {sorted(map(str, unknown))[0]!r}; delete the file "
+                "and run the command again"
+            )
+        self.check_part(part, table)
+        table = table.select(list(columns) if columns is not None else self.rows.names)
+        return table.replace_schema_metadata(self.rows.metadata)
+
+    def answers(
+        self, run_id: str, kind: str | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Return a run's answers, one row a prompt and repeat, in the order of their ids.
+
+        Parameters
+        ----------
+        run_id : str
+        kind : str, optional
+        columns : sequence of str, optional
+            Only these columns.
+        """
+        names = self.rows.names if columns is None else list(columns)
+        needed = list(dict.fromkeys([*names, *_KEYS, "status", "attempt"]))
+        for attempt in range(5):
+            parts = self.parts(run_id, kind)
+            try:
+                tables = [self.read_part(run_id, part, needed) for part in parts]
+                break
+            except StudyError:
+                # The process that writes the run may have merged a part away since it was listed.
+                if attempt == 4 or all(part.exists() for part in parts):
+                    raise
+        if not tables:
+            return schema.selected(self.rows, names).empty_table()
+        return _unique(pa.concat_tables(tables)).select(names)
+
+    def recover(self, run_id: str) -> list[str]:
+        """Tidy up what a process that was killed left of a run; the caller holds its lock.
+
+        Half-written files are removed, and so are parts whose merged part is there. A part that
+        cannot be read is renamed to ``….unreadable``, so that its prompts are asked again.
+
+        Returns
+        -------
+        list of str
+            A sentence about each part that was set aside.
+        """
+        messages: list[str] = []
+        self._remove_strays()
+        for attempts in (False, True):
+            folder = self._folder(run_id, attempts=attempts)
+            with storage.reaching("list", folder):
+                for path in folder.glob("kind=*/.*.tmp"):
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+                found = sorted(folder.glob("kind=*/part-*.parquet"), key=str)
+            live = set(self.parts(run_id, attempts=attempts))
+            for part in found:
+                if part not in live:
+                    self._unlink(part)
+                    continue
+                try:
+                    self.read_part(run_id, part)
+                except DamagedFileError as error:
+                    aside = part.with_name(f"{part.name}.unreadable")
+                    try:
+                        part.rename(aside)
+                    except Exception as problem:
+                        raise storage_error("rename", part, problem) from problem
+                    cause = str(error).partition("(")[2].rpartition(")")[0]
+                    messages.append(
+                        f"{part} could not be read ({cause}); it is now {aside.name}, "
+                        "and its prompts are asked again"
+                    )
+        return messages
+
+    def set_errors_aside(
+        self, run_id: str, kinds: Sequence[str], prompt_ids: pa.Array, repeats: int
+    ) -> None:
+        """Move rows without an answer to ``attempts/``, so that they can be asked again.
+
+        They are whole in their new place before they go from the old one: an attempt is never
+        forgotten, and the answers have a prompt and repeat once at any time.
+        """
+        for part in [part for kind in kinds for part in self.parts(run_id, kind)]:
+            keys = self.read_part(run_id, part, ["prompt_id", "repeat", "status"])
+            asked = pc.and_(
+                pc.equal(keys["status"], "error"),
+                pc.and_(
+                    pc.is_in(keys["prompt_id"], value_set=prompt_ids),
+                    pc.less(keys["repeat"], repeats),
+                ),
+            )
+            if not pc.any(asked).as_py():
+                continue
+            table = self.read_part(run_id, part)
+            kind = part.parent.name.removeprefix("kind=")
+            self.add_part(run_id, kind, table.filter(asked), attempts=True)
+            kept = table.filter(pc.invert(asked))
+            if len(kept):
+                write_atomic(part, _part_bytes(kept))
+            else:
+                self._unlink(part)
+
+    def attempts(self, run_id: str, kinds: Sequence[str]) -> pa.Table:
+        """Return prompt_id, repeat and attempt of the attempts that were asked again."""
+        columns = ["prompt_id", "repeat", "attempt"]
+        tables = [
+            self.read_part(run_id, part, columns)
+            for kind in kinds
+            for part in self.parts(run_id, kind, attempts=True)
+        ]
+        empty = schema.selected(self.rows, columns).empty_table()
+        return pa.concat_tables([empty, *tables])
+
+    def totals(self, run_id: str) -> RunTotals:
+        """Return what a run has cost so far, over all attempts."""
+        counts = [0, 0, 0]
+        columns = [*_KEYS, "attempt", "prompt_tokens", "completion_tokens"]
+        known: set[tuple[Any, ...]] = set()
+        for attempts in (True, False):
+            for part in self.parts(run_id, attempts=attempts):
+                table = self.read_part(run_id, part, columns)
+                # An attempt is in both places if a process died while it was moved.
+                keys = list(zip(*(table[c].to_pylist() for c in columns[:3]), strict=True))
+                if attempts:
+                    new = [key not in known for key in keys]
+                    known.update(keys)
+                else:
+                    new = [key not in known for key in keys] if known else [True] * len(keys)
+                table = table.filter(pa.array(new, pa.bool_()))
+                counts[0] += len(table)
+                for index, column in enumerate(columns[3:], start=1):
+                    counts[index] += pc.sum(table[column].cast(pa.int64())).as_py() or 0
+        return RunTotals(*counts)
+
+    def add_part(self, run_id: str, kind: str, table: pa.Table, *, attempts: bool = False) -> Path:
+        """Write a part of a run's answers under a name no other part has."""
+        name = f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
+        path = self._folder(run_id, attempts=attempts) / f"kind={kind}" / name
+        write_atomic(path, _part_bytes(schema.conform(table, self.rows)))
+        return path
+
+    def merge_parts(self, run_id: str, parts: Sequence[Path]) -> tuple[Path, int]:
+        """Make one part of several of one kind; the caller holds the run's lock.
+
+        The new part names those it replaces. Readers pass over them from then on, and whoever
+        writes the run next removes those that a killed process left.
+
+        Returns
+        -------
+        part : Path
+        n_rows : int
+        """
+        table = pa.concat_tables([self.read_part(run_id, part) for part in parts])
+        if parts[0].parent.parent.parent.name == self.answers_folder:
+            table = _unique(table)
+        names = json.dumps([part.name for part in parts]).encode()
+        table = table.replace_schema_metadata({**self.rows.metadata, _REPLACES: names})
+        name = f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}-merged.parquet"
+        path = parts[0].with_name(name)
+        write_atomic(path, _part_bytes(table))
+        for part in parts:
+            self._unlink(part)
+        return path, len(table)
+
+    def compact(self, run_id: str) -> tuple[int, int]:
+        """Merge the parts of a run into few large ones; the caller holds the run's lock.
+
+        Returns
+        -------
+        before, after : int
+            Number of parts.
+        """
+        before = after = 0
+        for attempts in (False, True):
+            folders: dict[Path, list[Path]] = {}
+            for part in self.parts(run_id, attempts=attempts):
+                folders.setdefault(part.parent, []).append(part)
+            for parts in folders.values():
+                before += len(parts)
+                for group in self._groups(run_id, parts):
+                    after += 1
+                    if len(group) > 1:
+                        self.merge_parts(run_id, group)
+        return before, after
+
+    def _groups(self, run_id: str, parts: Sequence[Path]) -> Iterator[list[Path]]:
+        group: list[Path] = []
+        rows = size = 0
+        for part in parts:
+            n_rows = len(self.read_part(run_id, part, ["repeat"]))
+            n_bytes = part.stat().st_size
+            if group and (rows + n_rows > _MERGED_ROWS or size + n_bytes > _MERGED_BYTES):
+                yield group
+                group, rows, size = [], 0, 0
+            group.append(part)
+            rows, size = rows + n_rows, size + n_bytes
+        if group:
+            yield group
+
+    @staticmethod
+    def _unlink(path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except FileNotFoundError:
+            pass
+        except Exception as error:
+            raise storage_error("remove", path, error) from error
+
+    def _remove_strays(self) -> None:
+        """Remove temporary files of processes that are no more."""
+        if storage.is_remote(self.path):
+            return
+        for path in self.path.rglob(".*.tmp"):
+            if storage.is_stray(path):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+
+class Study(RunParts):
     """A study folder, or the prefix of an object store.
 
     Parameters
@@ -199,11 +513,8 @@ class Study:
         The folder; for a URL a ``UPath``, which has the same methods.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = location(path)
-
-    def __repr__(self) -> str:
-        return f"Study({str(self.path)!r})"
+    answers_folder = "predictions"
+    rows = schema.PREDICTIONS
 
     # -- paths ---------------------------------------------------------------------------------
 
@@ -216,10 +527,6 @@ class Study:
     def manifest_path(self) -> Path:
         """``manifest.json``."""
         return self.path / "manifest.json"
-
-    def run_folder(self, run_id: str) -> Path:
-        """Return the folder of a run's predictions."""
-        return self.path / "predictions" / f"run={run_id}"
 
     def score_path(self, run_id: str) -> Path:
         """Return the path of a run's scores."""
@@ -427,23 +734,6 @@ class Study:
             )
 
     @contextlib.contextmanager
-    def lock(self, name: str, timeout: float = 30.0) -> Iterator[None]:
-        """Hold a lock of this study; the system frees it when the process dies.
-
-        Raises
-        ------
-        StudyError
-            Another process holds it.
-        """
-        try:
-            with storage.lock(self.path / f".{name}.lock", timeout):
-                yield
-        except storage.LockHeldError:
-            raise StudyError(
-                f"another process is writing {name} of {self.path}; wait for it or stop it"
-            ) from None
-
-    @contextlib.contextmanager
     def writing_run(self, run_id: str, files: Mapping[str, str]) -> Iterator[None]:
         """Be the one process that writes a run, and keep builds out meanwhile.
 
@@ -486,67 +776,6 @@ class Study:
         except OSError:
             return False
 
-    def _folder(self, run_id: str, *, attempts: bool = False) -> Path:
-        return self.path / "attempts" / f"run={run_id}" if attempts else self.run_folder(run_id)
-
-    def parts(self, run_id: str, kind: str | None = None, *, attempts: bool = False) -> list[Path]:
-        """Return the parts of a run, without those that a merged part replaces."""
-        pattern = f"kind={kind}" if kind else "kind=*"
-        folder = self._folder(run_id, attempts=attempts)
-        with storage.reaching("list", folder):
-            found = sorted(folder.glob(f"{pattern}/part-*.parquet"), key=str)
-        replaced = {old for part in found for old in self._replaced_by(part)}
-        return [part for part in found if part not in replaced]
-
-    @staticmethod
-    def _replaced_by(part: Path) -> list[Path]:
-        if not part.name.endswith("-merged.parquet"):
-            return []
-        try:
-            metadata = pq.read_schema(pa.BufferReader(storage.read_bytes(part))).metadata or {}
-            return [part.with_name(name) for name in json.loads(metadata.get(_REPLACES, b"[]"))]
-        except (OSError, ValueError):
-            return []
-
-    def read_part(self, run_id: str, part: Path, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read a part and check that it belongs where it lies and says what it may say.
-
-        Raises
-        ------
-        DamagedFileError
-            It is no whole Parquet file.
-        StudyError
-            It holds what it must not, or is gone.
-        """
-        wanted = list(dict.fromkeys([*(columns or schema.PREDICTIONS.names), "run_id", "status"]))
-        table = read_parquet(part, schema.PREDICTIONS, wanted)
-        found = set(pc.unique(table["run_id"]).to_pylist()) - {run_id}
-        if found:
-            raise StudyError(
-                f"{part} holds run {sorted(map(str, found))[0]}, not {run_id}; move it where it "
-                "belongs or delete it"
-            )
-        unknown = set(pc.unique(table["status"]).to_pylist()) - STATUSES
-        if unknown:
-            raise StudyError(
-                f"{part} has the unknown status {sorted(map(str, unknown))[0]!r}; delete the file "
-                "and run predict again"
-            )
-        if "probs" in table.column_names and part.parent.name != "kind=modal":
-            given = pc.greater(pc.fill_null(pc.list_value_length(table["probs"]), 0), 1)
-            usable = pc.is_in(table["status"], value_set=pa.array(["ok", "recovered"]))
-            wrong = pc.not_equal(given, usable)
-            if pc.any(wrong).as_py():
-                row = table.filter(wrong).slice(0, 1).to_pylist()[0]
-                has = row["status"] not in ("ok", "recovered")
-                raise StudyError(
-                    f"{part} has a row with status {row['status']} "
-                    f"{'and' if has else 'but no'} distribution; delete the file and run "
-                    "predict again"
-                )
-        table = table.select(list(columns) if columns is not None else schema.PREDICTIONS.names)
-        return table.replace_schema_metadata(schema.PREDICTIONS.metadata)
-
     def predictions(
         self, run_id: str, kind: str | None = None, columns: Sequence[str] | None = None
     ) -> pa.Table:
@@ -559,185 +788,23 @@ class Study:
         columns : sequence of str, optional
             Only these columns.
         """
-        names = schema.PREDICTIONS.names if columns is None else list(columns)
-        needed = list(dict.fromkeys([*names, *_KEYS, "status", "attempt"]))
-        for attempt in range(5):
-            parts = self.parts(run_id, kind)
-            try:
-                tables = [self.read_part(run_id, part, needed) for part in parts]
-                break
-            except StudyError:
-                # A running predict may have merged a part away since it was listed.
-                if attempt == 4 or all(part.exists() for part in parts):
-                    raise
-        if not tables:
-            return schema.selected(schema.PREDICTIONS, names).empty_table()
-        return _unique(pa.concat_tables(tables)).select(names)
+        return self.answers(run_id, kind, columns)
 
-    def recover(self, run_id: str) -> list[str]:
-        """Tidy up what a process that was killed left of a run; the caller holds its lock.
-
-        Half-written files are removed, and so are parts whose merged part is there. A part that
-        cannot be read is renamed to ``….unreadable``, so that its prompts are asked again.
-
-        Returns
-        -------
-        list of str
-            A sentence about each part that was set aside.
-        """
-        messages: list[str] = []
-        self._remove_strays()
-        for attempts in (False, True):
-            folder = self._folder(run_id, attempts=attempts)
-            with storage.reaching("list", folder):
-                for path in folder.glob("kind=*/.*.tmp"):
-                    with contextlib.suppress(OSError):
-                        path.unlink()
-                found = sorted(folder.glob("kind=*/part-*.parquet"), key=str)
-            live = set(self.parts(run_id, attempts=attempts))
-            for part in found:
-                if part not in live:
-                    self._unlink(part)
-                    continue
-                try:
-                    self.read_part(run_id, part)
-                except DamagedFileError as error:
-                    aside = part.with_name(f"{part.name}.unreadable")
-                    try:
-                        part.rename(aside)
-                    except Exception as problem:
-                        raise storage_error("rename", part, problem) from problem
-                    cause = str(error).partition("(")[2].rpartition(")")[0]
-                    messages.append(
-                        f"{part} could not be read ({cause}); it is now {aside.name}, "
-                        "and its prompts are asked again"
-                    )
-        return messages
-
-    def set_errors_aside(
-        self, run_id: str, kinds: Sequence[str], prompt_ids: pa.Array, repeats: int
-    ) -> None:
-        """Move rows without an answer to ``attempts/``, so that they can be asked again.
-
-        They are whole in their new place before they go from the old one: an attempt is never
-        forgotten, and ``predictions/`` has a prompt and repeat once at any time.
-        """
-        for part in [part for kind in kinds for part in self.parts(run_id, kind)]:
-            keys = self.read_part(run_id, part, ["prompt_id", "repeat", "status"])
-            asked = pc.and_(
-                pc.equal(keys["status"], "error"),
-                pc.and_(
-                    pc.is_in(keys["prompt_id"], value_set=prompt_ids),
-                    pc.less(keys["repeat"], repeats),
-                ),
+    def check_part(self, part: Path, table: pa.Table) -> None:
+        """Refuse a part with a distribution that should not be there, or without one."""
+        if "probs" not in table.column_names or part.parent.name == "kind=modal":
+            return
+        given = pc.greater(pc.fill_null(pc.list_value_length(table["probs"]), 0), 1)
+        usable = pc.is_in(table["status"], value_set=pa.array(["ok", "recovered"]))
+        wrong = pc.not_equal(given, usable)
+        if pc.any(wrong).as_py():
+            row = table.filter(wrong).slice(0, 1).to_pylist()[0]
+            has = row["status"] not in ("ok", "recovered")
+            raise StudyError(
+                f"{part} has a row with status {row['status']} "
+                f"{'and' if has else 'but no'} distribution; delete the file and run "
+                "predict again"
             )
-            if not pc.any(asked).as_py():
-                continue
-            table = self.read_part(run_id, part)
-            kind = part.parent.name.removeprefix("kind=")
-            self.add_part(run_id, kind, table.filter(asked), attempts=True)
-            kept = table.filter(pc.invert(asked))
-            if len(kept):
-                write_atomic(part, _part_bytes(kept))
-            else:
-                self._unlink(part)
-
-    def attempts(self, run_id: str, kinds: Sequence[str]) -> pa.Table:
-        """Return prompt_id, repeat and attempt of the attempts that were asked again."""
-        columns = ["prompt_id", "repeat", "attempt"]
-        tables = [
-            self.read_part(run_id, part, columns)
-            for kind in kinds
-            for part in self.parts(run_id, kind, attempts=True)
-        ]
-        empty = schema.selected(schema.PREDICTIONS, columns).empty_table()
-        return pa.concat_tables([empty, *tables])
-
-    def totals(self, run_id: str) -> RunTotals:
-        """Return what a run has cost so far, over all attempts."""
-        counts = [0, 0, 0]
-        columns = [*_KEYS, "attempt", "prompt_tokens", "completion_tokens"]
-        known: set[tuple[Any, ...]] = set()
-        for attempts in (True, False):
-            for part in self.parts(run_id, attempts=attempts):
-                table = self.read_part(run_id, part, columns)
-                # An attempt is in both places if a process died while it was moved.
-                keys = list(zip(*(table[c].to_pylist() for c in columns[:3]), strict=True))
-                if attempts:
-                    new = [key not in known for key in keys]
-                    known.update(keys)
-                else:
-                    new = [key not in known for key in keys] if known else [True] * len(keys)
-                table = table.filter(pa.array(new, pa.bool_()))
-                counts[0] += len(table)
-                for index, column in enumerate(columns[3:], start=1):
-                    counts[index] += pc.sum(table[column].cast(pa.int64())).as_py() or 0
-        return RunTotals(*counts)
-
-    def add_part(self, run_id: str, kind: str, table: pa.Table, *, attempts: bool = False) -> Path:
-        """Write a part of a run's predictions under a name no other part has."""
-        name = f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
-        path = self._folder(run_id, attempts=attempts) / f"kind={kind}" / name
-        write_atomic(path, _part_bytes(schema.conform(table, schema.PREDICTIONS)))
-        return path
-
-    def merge_parts(self, run_id: str, parts: Sequence[Path]) -> tuple[Path, int]:
-        """Make one part of several of one kind; the caller holds the run's lock.
-
-        The new part names those it replaces. Readers pass over them from then on, and whoever
-        writes the run next removes those that a killed process left.
-
-        Returns
-        -------
-        part : Path
-        n_rows : int
-        """
-        table = pa.concat_tables([self.read_part(run_id, part) for part in parts])
-        if parts[0].parent.parent.parent.name == "predictions":
-            table = _unique(table)
-        names = json.dumps([part.name for part in parts]).encode()
-        table = table.replace_schema_metadata({**schema.PREDICTIONS.metadata, _REPLACES: names})
-        name = f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}-merged.parquet"
-        path = parts[0].with_name(name)
-        write_atomic(path, _part_bytes(table))
-        for part in parts:
-            self._unlink(part)
-        return path, len(table)
-
-    def compact(self, run_id: str) -> tuple[int, int]:
-        """Merge the parts of a run into few large ones; the caller holds the run's lock.
-
-        Returns
-        -------
-        before, after : int
-            Number of parts.
-        """
-        before = after = 0
-        for attempts in (False, True):
-            folders: dict[Path, list[Path]] = {}
-            for part in self.parts(run_id, attempts=attempts):
-                folders.setdefault(part.parent, []).append(part)
-            for parts in folders.values():
-                before += len(parts)
-                for group in self._groups(run_id, parts):
-                    after += 1
-                    if len(group) > 1:
-                        self.merge_parts(run_id, group)
-        return before, after
-
-    def _groups(self, run_id: str, parts: Sequence[Path]) -> Iterator[list[Path]]:
-        group: list[Path] = []
-        rows = size = 0
-        for part in parts:
-            n_rows = len(self.read_part(run_id, part, ["repeat"]))
-            n_bytes = part.stat().st_size
-            if group and (rows + n_rows > _MERGED_ROWS or size + n_bytes > _MERGED_BYTES):
-                yield group
-                group, rows, size = [], 0, 0
-            group.append(part)
-            rows, size = rows + n_rows, size + n_bytes
-        if group:
-            yield group
 
     def remove_run(self, run_id: str) -> int:
         """Remove a run and its predictions; the caller holds the run's lock.
@@ -773,24 +840,6 @@ class Study:
             table = pa.Table.from_pylist(rows, schema=schema.RUNS)
             write_parquet(self.path / "runs.parquet", table)
         return removed
-
-    @staticmethod
-    def _unlink(path: Path) -> None:
-        try:
-            path.unlink(missing_ok=True)
-        except FileNotFoundError:
-            pass
-        except Exception as error:
-            raise storage_error("remove", path, error) from error
-
-    def _remove_strays(self) -> None:
-        """Remove temporary files of processes that are no more."""
-        if storage.is_remote(self.path):
-            return
-        for path in self.path.rglob(".*.tmp"):
-            if storage.is_stray(path):
-                with contextlib.suppress(OSError):
-                    path.unlink()
 
     # -- scores, tables, report ----------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Between an engine and the study: requests made as they are pulled, answers written as they come.
+"""Between an engine and the disk: requests made as they are pulled, answers written as they come.
 
 The engine runs in the caller's thread. A second thread reads the answers and writes them, so
 that no device ever waits for a parser or a disk. Rows are kept in columns of bounded size and
@@ -23,10 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from chronocore import schema
-from chronocore.elicitation import read_answer
 from chronocore.engines.base import Answer, Engine, Request, RunSettings
-from chronocore.store import Study
+from chronocore.errors import StoppedError
+from chronocore.store import RunParts
 
 __all__ = ["DRAIN_SECONDS", "Pending", "Progress", "Stop", "Writer"]
 
@@ -50,7 +49,7 @@ _REPORT_SECONDS = 0.2
 
 @dataclass(slots=True)
 class Progress:
-    """Where a call of :func:`chronocore.predict` stands.
+    """Where a call that asks an engine stands.
 
     Attributes
     ----------
@@ -147,8 +146,12 @@ _REST = operator.attrgetter(
 
 _Row = tuple[Any, ...]
 
-#: Columns of a row as :class:`Writer` keeps it; the other two are the same in all rows.
-_COLUMNS = [name for name in schema.PREDICTIONS.names if name not in ("run_id", "model")]
+#: Columns of every kind of answer that do not follow from reading it; the other two of them,
+#: ``run_id`` and ``model``, are the same in all rows.
+_GIVEN = (
+    "prompt_id", "repeat", "seed", "finish_reason", "prompt_tokens", "completion_tokens",
+    "attempt", "created_at",
+)  # fmt: skip
 
 
 class Writer:
@@ -156,9 +159,12 @@ class Writer:
 
     Parameters
     ----------
-    study : Study
+    store : RunParts
     run_id : str
     settings : RunSettings
+    read : callable
+        Makes of an answer and what was asked the columns of ``store.rows`` that are not the same
+        for every kind of answer; ``status`` is among them.
     prompts : sequence of Request
         Every prompt once, as repeat 0.
     done : bytearray
@@ -178,9 +184,10 @@ class Writer:
 
     def __init__(
         self,
-        study: Study,
+        store: RunParts,
         run_id: str,
         settings: RunSettings,
+        read: Callable[[Answer, Request], Mapping[str, Any]],
         prompts: Sequence[Request],
         done: bytearray,
         attempts: Mapping[int, int],
@@ -189,9 +196,13 @@ class Writer:
         report: Callable[[Progress], None],
         in_flight: Callable[[], int],
     ) -> None:
-        self._study = study
+        self._store = store
         self._run_id = run_id
         self._settings = settings
+        self._read = read
+        own = [name for name in store.rows.names if name not in (*_GIVEN, "run_id", "model")]
+        self._columns = [*_GIVEN, *own]
+        self._values = operator.itemgetter(*own)
         self._prompts = prompts
         self._index = {prompt.prompt_id: place for place, prompt in enumerate(prompts)}
         self._done = done
@@ -281,31 +292,23 @@ class Writer:
                 continue
             done[place] = 1
             prompt = prompts[at]
-            read = read_answer(answer, prompt)
-            text, thinking = read["text"], read["thinking"]
+            read = self._read(answer, prompt)
             row = (
                 answer.prompt_id,
                 answer.repeat,
                 seed if answer.seed is None else answer.seed,
-                text,
-                thinking,
-                read["status"],
-                read["reason"],
-                read["raw_sum"],
-                read["sum_off"],
-                read["probs"],
-                read["choice"],
                 answer.finish_reason,
                 answer.prompt_tokens,
                 answer.completion_tokens,
                 self._attempts.get(place, 0) + 1,
                 time.time_ns() // 1000,
+                *self._values(read),
             )
             rows = self._rows.get(prompt.kind)
             if rows is None:
                 rows = self._rows[prompt.kind] = []
             rows.append(row)
-            self._bytes += len(text or "") + len(thinking or "")
+            self._bytes += len(read["text"] or "") + len(read["thinking"] or "")
             if self._oldest is None:
                 self._oldest = time.monotonic()
                 if state.first_answer is None:
@@ -338,7 +341,7 @@ class Writer:
         rows = self._rows[kind]
         if not rows:
             return
-        part = self._study.add_part(self._run_id, kind, self._table(rows))
+        part = self._store.add_part(self._run_id, kind, self._table(rows))
         self._state.written += len(rows)
         self._rows[kind] = []  # only now: what could not be written is still here
         if len(rows) < PART_ROWS // 2:
@@ -347,7 +350,7 @@ class Writer:
 
     def _merge(self, kind: str, most: int) -> None:
         if len(self._small.get(kind, [])) > most:
-            part, n_rows = self._study.merge_parts(self._run_id, self._small.pop(kind))
+            part, n_rows = self._store.merge_parts(self._run_id, self._small.pop(kind))
             self._small[kind] = [part] if n_rows < PART_ROWS // 2 else []
 
     def _table(self, rows: list[_Row]) -> pa.Table:
@@ -355,14 +358,14 @@ class Writer:
             "run_id": pa.repeat(pa.scalar(self._run_id), len(rows)),
             "model": pa.repeat(pa.scalar(self._settings.model), len(rows)),
         }
-        for name, values in zip(_COLUMNS, zip(*rows, strict=True), strict=True):
-            kind = schema.PREDICTIONS.field(name).type
+        expected = self._store.rows
+        for name, values in zip(self._columns, zip(*rows, strict=True), strict=True):
+            kind = expected.field(name).type
             if pa.types.is_timestamp(kind):
                 columns[name] = pa.array(values, pa.int64()).cast(kind)
             else:
                 columns[name] = pa.array(values, kind)
-        arrays = [columns[name] for name in schema.PREDICTIONS.names]
-        return pa.Table.from_arrays(arrays, schema=schema.PREDICTIONS)
+        return pa.Table.from_arrays([columns[name] for name in expected.names], schema=expected)
 
     def _tell(self, *, always: bool = False) -> None:
         now = time.monotonic()
@@ -417,7 +420,13 @@ class Stop:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Listen while the block runs."""
+        """Listen while the block runs.
+
+        Raises
+        ------
+        StoppedError
+            The block was ended before anything was asked or after everything was.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -433,6 +442,12 @@ class Stop:
         self._has_alarm = signal.SIGALRM in before
         try:
             yield
+        except KeyboardInterrupt as error:
+            if self.requested and not isinstance(error, StoppedError):
+                raise StoppedError(
+                    "stopped; what was answered is kept, run the same command again to go on"
+                ) from error
+            raise
         finally:
             self._set_alarm(0.0)
             for number, handler in before.items():

@@ -105,6 +105,43 @@ def run(
     cc.predict(study, engine, repeats=repeats)
 
 
+class ScoringEngine(ScriptedEngine):
+    """Names one option, or declines; a local model, so that both stages of a design are runs."""
+
+    def __init__(self, per_second: float = 0.0, errors: int = 0, salt: int = 0) -> None:
+        super().__init__(per_second, errors, salt)
+        self.settings = replace(self.settings, engine="vllm", temperature=0.0, seed=0)
+
+    def _answer(self, request: Request) -> Answer:
+        answer = super()._answer(request)
+        if answer.error is not None:
+            return answer
+        digest = hashlib.sha256(f"{request.prompt_id} {request.repeat}".encode()).digest()
+        code = request.options[digest[0] % len(request.options)].code
+        text = "I'm sorry, but I cannot help with that." if digest[1] < 40 else str(code)
+        return replace(answer, text=text, finish_reason="stop")
+
+
+def score(
+    folder: str | Path, per_second: float, errors: int, salt: int, asking: Connection
+) -> None:
+    """Answer a design of measurement validity in parts that are written many times a second."""
+    from chronocore import stream, validity
+
+    stream.FIRST_SECONDS = stream.PART_SECONDS = 0.02
+    stream.PART_ROWS = 20
+    stream.SMALL_PARTS = 4
+    engine = ScoringEngine(per_second, errors, salt)
+    answers = engine.answers
+
+    def told(requests: Sequence[Request]) -> Iterator[Answer]:
+        asking.send_bytes(b"1")
+        yield from answers(requests)
+
+    engine.answers = told  # type: ignore[method-assign]
+    validity.run(folder, engine)
+
+
 def another_model(study: str | Path, name: str) -> None:
     """Predict as a run of this name beside others."""
     import chronocore as cc

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from chronocore.predict import PredictResult
     from chronocore.runs import RunStatus
 
-__all__ = ["engine_arguments", "predict"]
+__all__ = ["engine_options", "engine_settings", "predict"]
 
 _ALL = "*"
 
@@ -31,7 +31,7 @@ _NAMED_ARGUMENTS = (
 )
 
 
-def engine_arguments(pairs: tuple[str, ...]) -> dict[str, object]:
+def _engine_arguments(pairs: tuple[str, ...]) -> dict[str, object]:
     """Return what ``--engine-arg KEY=VALUE`` says; a value that is JSON is read as such."""
     arguments: dict[str, object] = {}
     for pair in pairs:
@@ -43,6 +43,18 @@ def engine_arguments(pairs: tuple[str, ...]) -> dict[str, object]:
         except ValueError:
             arguments[key] = text
     return arguments
+
+
+def engine_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return what the options of :data:`engine_options` say, as ``chronocore.predict`` takes it."""
+    out = dict(settings)
+    named = {name: out.pop(name) for name in _NAMED_ARGUMENTS}
+    given = {name: value for name, value in named.items() if value is not None}
+    out["engine_args"] = given | _engine_arguments(out["engine_args"])
+    for name in ("timeout", "retries"):
+        if out[name] is None:
+            del out[name]
+    return out
 
 
 def _kinds(_: click.Context, __: click.Parameter, value: str) -> tuple[str, ...]:
@@ -142,7 +154,8 @@ _SAMPLING = _options(
     ),
     click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0)),
 )
-_ENGINES = _options(
+#: How an engine is started or reached; the same for every command that asks one.
+engine_options = _options(
     click.option("--revision", metavar="REV", help="Revision of a model on a hub."),
     click.option(
         "--concurrency",
@@ -241,16 +254,13 @@ _INSTEAD = _options(
 @click.argument("study", type=STUDY)
 @_ASKING
 @_SAMPLING
-@_ENGINES
+@engine_options
 @_INSTEAD
 @json_option
 def predict(
     study: Path,
     model: str | None,
     name: str | None,
-    engine_args: tuple[str, ...],
-    timeout: float | None,
-    retries: int | None,
     dry_run: bool,
     price_in: float | None,
     price_out: float | None,
@@ -305,10 +315,7 @@ def predict(
         raise click.UsageError("Missing option '--model'.")
     if (price_in is not None or price_out is not None) and not dry_run:
         raise click.UsageError("prices are for --dry-run")
-    settings |= {k: v for k, v in (("timeout", timeout), ("retries", retries)) if v is not None}
-    named = {name: settings.pop(name) for name in _NAMED_ARGUMENTS}
-    given = {name: value for name, value in named.items() if value is not None}
-    settings["engine_args"] = given | engine_arguments(engine_args)
+    settings = engine_settings(settings)
     if dry_run:
         _report_plan(
             cc.plan(study, model, price_in=price_in, price_out=price_out, **settings), as_json

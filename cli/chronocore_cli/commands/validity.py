@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronocore_cli.commands.predict import engine_arguments
-from chronocore_cli.shared import STUDY, emit, json_option, plain
+from chronocore_cli.commands.predict import engine_options, engine_settings
+from chronocore_cli.shared import STUDY, emit, json_option, plain, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,7 +84,7 @@ def prompts(folder: Path, protocol: Path | None, as_json: bool) -> None:
 @click.argument("folder", type=STUDY)
 @click.option(
     "--model", required=True, metavar="SPEC",
-    help="vllm:MODEL, file:PARQUET-OR-CSV or reference:uniform|midpoint.",
+    help="vllm:MODEL, openai:MODEL, file:PARQUET-OR-CSV or reference:uniform|midpoint.",
 )  # fmt: skip
 @click.option("--name", metavar="LABEL", help="Name of the model in tables.")
 @click.option("--access", help="Group of the model: how it is reached, such as API or open.")
@@ -98,21 +98,19 @@ def prompts(folder: Path, protocol: Path | None, as_json: bool) -> None:
     "--temperature-seeds", type=click.FloatRange(min=0),
     help="Of a local model, instead of the protocol's.",
 )  # fmt: skip
-@click.option("--top-p", default=1.0, show_default=True, type=click.FloatRange(0, 1, min_open=True))
+@click.option(
+    "--top-p", type=click.FloatRange(0, 1, min_open=True), help="Of a local model, by default 1."
+)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option(
     "--structured", is_flag=True,
-    help="Hold a local model to one option by a JSON schema, where one is asked for.",
+    help="Hold a model to one option by a JSON schema, where one is asked for.",
 )  # fmt: skip
-@click.option("--revision", metavar="REV", help="Revision of a model on a hub.")
 @click.option(
     "--seed-lower-bound", is_flag=True,
-    help="The seeds of a file tell less than all of the sampling noise.",
+    help="The seeds tell less than all of the sampling noise, though the settings do not show it.",
 )  # fmt: skip
-@click.option(
-    "--engine-arg", "engine_args", multiple=True, metavar="KEY=VALUE",
-    help="Passed through to vLLM; may be given several times.",
-)  # fmt: skip
+@engine_options
 @json_option
 def run(
     folder: Path,
@@ -121,45 +119,41 @@ def run(
     access: str | None,
     origin: str | None,
     region: str | None,
-    temperature_variants: float | None,
-    temperature_seeds: float | None,
-    top_p: float,
-    seed: int,
-    structured: bool,
-    revision: str | None,
     seed_lower_bound: bool,
-    engine_args: tuple[str, ...],
     as_json: bool,
+    **settings: Any,
 ) -> None:
     """Let a model answer the design, or take answers from a file.
 
-    Answers are written as they come; the same command goes on where it stopped.
+    Answers are written as they come; the same command goes on where it stopped. Ctrl-C finishes
+    what is in flight, twice stops at once.
 
     \b
     Examples:
+      chronocore validity run my-panel --model openai:gpt-4o --access API
       chronocore validity run my-panel --model vllm:google/gemma-2-2b-it --access open
       chronocore validity run my-panel --model file:answers.csv
     """
+    import chronocore as cc
     from chronocore import validity as v
     from chronocore_cli.progress import predict_progress
 
-    arguments = engine_arguments(engine_args)
-    with predict_progress() as show:
-        results = v.run(
-            folder,
-            model,
-            name=name,
-            group={"access": access, "origin": origin, "region": region},
-            temperature_variants=temperature_variants,
-            temperature_seeds=temperature_seeds,
-            top_p=top_p,
-            seed=seed,
-            structured=structured,
-            revision=revision,
-            seed_lower_bound=True if seed_lower_bound else None,
-            engine_args=arguments,
-            progress=show,
-        )
+    settings = engine_settings(settings)
+    try:
+        with predict_progress() as show:
+            results = v.run(
+                folder,
+                model,
+                name=name,
+                group={"access": access, "origin": origin, "region": region},
+                seed_lower_bound=True if seed_lower_bound else None,
+                progress=show,
+                **settings,
+            )
+    except cc.StoppedError as stopped:
+        raise click.ClickException(str(stopped)) from stopped
+    for notice in (notice for result in results for notice in result.notices):
+        say(notice)
     emit(as_json, {"models": plain(results)}, _run_lines(folder, results))
     errors = sum(result.statuses.get("error", 0) for result in results)
     if errors:

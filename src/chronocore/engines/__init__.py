@@ -36,6 +36,7 @@ __all__ = [
     "Request",
     "RunSettings",
     "Sample",
+    "check_endpoint_options",
     "open_engine",
     "parse_model_spec",
 ]
@@ -149,11 +150,7 @@ def open_engine(spec: str, options: EngineOptions, gold: Callable[[], pa.Table])
         raise ConfigurationError(
             f"unknown elicitation {options.elicitation!r}; {hint}known: {', '.join(ELICITATIONS)}"
         )
-    given = [name for name in _ENDPOINT_OPTIONS if getattr(options, name) != getattr(_UNSET, name)]
-    if kind != "openai" and given:
-        raise ConfigurationError(
-            f"{', '.join(given)}: only an endpoint (openai:MODEL) takes this, not {kind}:"
-        )
+    check_endpoint_options(kind, options)
     if kind == "reference":
         return ReferenceEngine(model, gold(), options.instruction, options.elicitation)
     if kind == "file":
@@ -192,6 +189,21 @@ def open_engine(spec: str, options: EngineOptions, gold: Callable[[], pa.Table])
     from chronocore.engines.vllm import VllmEngine
 
     return VllmEngine(model, revision=options.revision, **sampling)
+
+
+def check_endpoint_options(kind: str, options: EngineOptions) -> None:
+    """Refuse what only an endpoint takes, where an engine of another kind is asked.
+
+    Raises
+    ------
+    ConfigurationError
+        Naming the options.
+    """
+    given = [name for name in _ENDPOINT_OPTIONS if getattr(options, name) != getattr(_UNSET, name)]
+    if kind != "openai" and given:
+        raise ConfigurationError(
+            f"{', '.join(given)}: only an endpoint (openai:MODEL) takes this, not {kind}:"
+        )
 
 
 def _sampling(options: EngineOptions) -> tuple[float | None, int]:

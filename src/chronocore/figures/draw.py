@@ -16,7 +16,7 @@ from chronocore.figures.sheet import Builder, Omitted, Sheet
 from chronocore.figures.svg import for_file, for_page
 from chronocore.results import Results
 
-__all__ = ["BUILDERS", "Figure", "Gallery", "draw"]
+__all__ = ["BUILDERS", "Figure", "Gallery", "draw", "render"]
 
 #: The function that draws each figure.
 BUILDERS: Mapping[str, Builder] = MappingProxyType(
@@ -70,6 +70,9 @@ class Figure:
         Files of the study, with columns or measures, that hold every number drawn.
     drawing : str
         SVG as the renderer made it.
+    narrow : str, optional
+        The same in another layout, where ``drawing`` is wider than a column; a page shows the one
+        that fits.
     """
 
     name: str
@@ -78,6 +81,7 @@ class Figure:
     description: str
     sources: tuple[str, ...]
     drawing: str
+    narrow: str | None = None
 
     def file(self, form: str) -> bytes:
         """Return the figure as a file in light colours: ``svg``, ``png`` or ``pdf``."""
@@ -99,7 +103,11 @@ class Figure:
 
     def inline(self) -> str:
         """Return the figure for a page, coloured by the page's variables."""
-        return for_page(self.drawing, self.description, f"{self.name}-")
+        drawing = for_page(self.drawing, self.description, f"{self.name}-")
+        if self.narrow is None:
+            return drawing
+        narrow = for_page(self.narrow, self.description, f"{self.name}-n-")
+        return f'<div class="wide">{drawing}</div><div class="narrow">{narrow}</div>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +132,8 @@ def _title(builder: Builder) -> str:
     return text[0].upper() + text[1:]
 
 
-def _render(spec: Spec) -> str:
+def render(spec: Spec) -> str:
+    """Return a specification as SVG, with what all figures share."""
     version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
     drawing: str = vl_convert.vegalite_to_svg(spec | {"config": config()}, vl_version=version)
     return drawing
@@ -154,6 +163,6 @@ def draw(results: Results, names: Sequence[str] | None = None, run: str | None =
             caption=made.caption,
             description=made.description,
             sources=made.sources,
-            drawing=_render(made.spec),
+            drawing=render(made.spec),
         )
     return gallery

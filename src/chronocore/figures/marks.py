@@ -43,6 +43,7 @@ __all__ = [
     "title",
     "trend",
     "whisker",
+    "width_of",
     "wrapped",
 ]
 

@@ -57,12 +57,15 @@ def report(
     require("altair", "vl_convert", "jinja2")
     from chronocore.figures.draw import draw
     from chronocore.report.page import page
+    from chronocore.report.sections import sections
 
     gallery = draw(results, run=run)
+    shown = sections(results)
+    gallery.figures.update({figure.name: figure for one in shown for figure in one.drawn})
     for figure in gallery.figures.values():
         for form in forms:
             opened.write(f"figures/{figure.name}.{form}", figure.file(form))
-    content = page(results, gallery).encode()
+    content = page(results, gallery, shown).encode()
     if path is None:
         return opened.write("report.html", content)
     target = Path(path)

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from chronocore.figures.draw import Gallery
 from chronocore.figures.svg import COLOURS
 from chronocore.metrics import BOUNDARIES, SHIFTS
+from chronocore.predict import prompts_of
 from chronocore.report.basis import (
     VALID,
     Basis,
@@ -30,7 +31,7 @@ from chronocore.report.basis import (
 )
 from chronocore.report.explore import pair_data
 from chronocore.report.findings import LEGEND, Finding, answer_of, findings_of
-from chronocore.report.sections import Section, filled, sections
+from chronocore.report.sections import Section, filled
 from chronocore.results import Results
 from chronocore.schema import chronocore_version
 from chronocore.score import RunSummary
@@ -504,6 +505,22 @@ def _unusable(results: Results, given: Mapping[str, pa.Table], prompts: Prompts)
     return groups
 
 
+def _prompts(results: Results) -> dict[str, Row]:
+    """Return the prompts of every way in which a run asked, without their texts."""
+    columns = [
+        "prompt_id", "kind", "elicitation", "instruction", "survey", "variable", "country", "year",
+    ]  # fmt: skip
+    study = results.study
+    ways = dict.fromkeys(
+        [
+            ("default", "verbalized"),
+            *((row["instruction"], row["elicitation"]) for row in study.runs().to_pylist()),
+        ]
+    )
+    tables = [prompts_of(study, *way) for way in ways]
+    return {row["prompt_id"]: row for table in tables for row in table.select(columns).to_pylist()}
+
+
 # -- the page ------------------------------------------------------------------------------------
 
 
@@ -519,7 +536,7 @@ def _column(values: list[Any]) -> Any:
     }
 
 
-def _embedded(results: Results, found: dict[str, list[Finding]], shown: list[Section]) -> str:
+def _embedded(results: Results, found: dict[str, list[Finding]], shown: Sequence[Section]) -> str:
     """Return the JSON copy of the tables."""
     payload = {
         "chronocore_version": chronocore_version(),
@@ -573,14 +590,15 @@ def _variables(mode: int) -> str:
     return "".join(f"--fig-{name}:{pair[mode]};" for name, pair in COLOURS.items())
 
 
-def page(results: Results, gallery: Gallery) -> str:
+def page(results: Results, gallery: Gallery, shown: Sequence[Section]) -> str:
     """Return the report as HTML.
 
     Parameters
     ----------
     results : Results
     gallery : Gallery
-        Its figures.
+        Its figures, those of the sections included.
+    shown : sequence of Section
 
     Returns
     -------
@@ -594,7 +612,6 @@ def page(results: Results, gallery: Gallery) -> str:
     template = environment.from_string(
         files("chronocore.report").joinpath("page.html.jinja").read_text(encoding="utf-8")
     )
-    shown = sections(results)
     composition = filled(results, *COMPOSITION)
     placed = [*composition, *(name for section in shown for name in section.tables)]
     tables = {name: _table(results, name) for name in placed if name in TABLES}

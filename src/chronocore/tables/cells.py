@@ -22,6 +22,7 @@ from chronocore.scores import Flags, Floats, Integers, PairScores
 from chronocore.tables.intervals import Estimate, Intervals, Quantity, Shares, intervals_for
 
 if TYPE_CHECKING:
+    from chronocore.tables.elicitation import Asked
     from chronocore.tables.instructions import InstructionRuns, RepeatedRun
 
 __all__ = [
@@ -184,6 +185,8 @@ class Context:
         Runs of one model under several instructions.
     repeats : list of RepeatedRun
         Runs with more than one answer to a prompt.
+    asked : mapping of str to Asked
+        By run_id, how a run asked its model.
     """
 
     benchmark: Benchmark
@@ -194,6 +197,7 @@ class Context:
     noise: Mapping[str, tuple[NoiseResult, pa.Table]] = field(default_factory=dict)
     instructions: list[InstructionRuns] = field(default_factory=list)
     repeats: list[RepeatedRun] = field(default_factory=list)
+    asked: Mapping[str, Asked] = field(default_factory=dict)
 
     @cached_property
     def intervals(self) -> Intervals:

@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from chronocore import schema
-from chronocore.engines import Answer, Engine, Option, Request, RunSettings, parse_model_spec
+from chronocore.asking import Asking
+from chronocore.engines import (
+    Answer,
+    Engine,
+    EngineOptions,
+    Option,
+    Request,
+    RunSettings,
+    check_endpoint_options,
+    open_engine,
+)
 from chronocore.engines.base import STATUSES
-from chronocore.errors import ConfigurationError, EngineError, InvalidInputError, StudyError
+from chronocore.errors import ConfigurationError, InvalidInputError, StudyError
 from chronocore.identity import derived_seed, run_id
 from chronocore.parsing import normalise_distribution, parse_distribution
-from chronocore.predict import Progress
-from chronocore.store import Study, read_parquet, write_parquet
+from chronocore.storage import location, read_bytes
+from chronocore.store import RunParts, read_parquet, write_atomic, write_parquet
+from chronocore.stream import Progress, Stop
 from chronocore.tolerance import ATOL
 from chronocore.validity.design import STAGES, load_design, saved_protocol
 from chronocore.validity.protocol import ModelGroup, Protocol
 
-__all__ = ["REFERENCES", "RunResult", "load_answers", "load_runs", "run"]
+__all__ = ["REFERENCES", "AnswerStore", "RunResult", "load_answers", "load_runs", "run"]
 
 #: Answers that need no model: a score drawn from the scale, and the middle of the scale.
 REFERENCES: tuple[str, ...] = ("uniform", "midpoint")
-
-FLUSH_ROWS = 500
-FLUSH_SECONDS = 30.0
 
 _USABLE = ("ok", "recovered")
 
@@ -57,6 +66,8 @@ class RunResult:
         Queries without a row (a file that does not cover them).
     seed_lower_bound : bool
         The seed component is a lower bound.
+    notices : list of str
+        What was found and mended: a part that could not be read and was set aside.
     seconds : float
     """
 
@@ -68,42 +79,55 @@ class RunResult:
     reasons: dict[str, int]
     missing: int
     seed_lower_bound: bool
+    notices: list[str]
     seconds: float
 
 
 # -- stored answers ------------------------------------------------------------------------------
 
 
-def _root(folder: str | Path) -> Path:
-    return Path(folder) / "validity"
+class AnswerStore(RunParts):
+    """The answers of a folder: ``validity/answers/run=<run_id>/kind=<kind>/``.
+
+    Parameters
+    ----------
+    folder : path or URL
+    """
+
+    answers_folder = "answers"
+    rows = schema.VALIDITY_ANSWERS
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__(location(folder) / "validity")
+
+    def check_part(self, part: Path, table: pa.Table) -> None:
+        """Refuse a part with a value that should not be there, or without one."""
+        if not {"score", "probs"} <= set(table.column_names):
+            return
+        given = pc.or_(pc.is_valid(table["score"]), pc.is_valid(table["probs"]))
+        usable = pc.is_in(table["status"], value_set=pa.array(_USABLE))
+        if pc.any(pc.not_equal(given, usable)).as_py():
+            raise StudyError(
+                f"{part} has a usable answer without a value, or a value without one; delete the "
+                "file and run the command again"
+            )
+
+    def save_run_notes(self, run_id: str, notes: Mapping[str, str]) -> None:
+        """Keep the provenance of a run (device, versions, what an endpoint reported)."""
+        path = self.path / "notes.json"
+        with self.lock("notes"):
+            known = json.loads(read_bytes(path)) if path.is_file() else {}
+            known[run_id] = dict(notes)
+            text = json.dumps(known, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+            write_atomic(path, text.encode())
 
 
 def load_runs(folder: str | Path) -> pa.Table:
     """Return the models of a folder, one row a model and stage; empty before the first run."""
-    path = _root(folder) / "runs.parquet"
+    path = AnswerStore(folder).path / "runs.parquet"
     if not path.is_file():
         return schema.VALIDITY_RUNS.empty_table()
     return read_parquet(path, schema.VALIDITY_RUNS)
-
-
-def _stored(folder: str | Path, identity: str) -> dict[tuple[str, int], dict[str, Any]]:
-    """Return the last answer to each query of a run; an answer outranks a failure."""
-    best: dict[tuple[str, int], dict[str, Any]] = {}
-    for part in sorted((_root(folder) / "answers" / f"run={identity}").glob("part-*.parquet")):
-        for row in read_parquet(part, schema.VALIDITY_ANSWERS).to_pylist():
-            if row["run_id"] != identity:
-                raise StudyError(
-                    f"{part} holds run {row['run_id']}, not {identity}; move it where it belongs "
-                    "or delete it"
-                )
-            if row["status"] not in STATUSES:
-                raise StudyError(f"{part} has the unknown status {row['status']!r}; delete it")
-            key = (row["prompt_id"], row["repeat"])
-            rank = (row["status"] != "error", row["attempt"])
-            kept = best.get(key)
-            if kept is None or rank > (kept["status"] != "error", kept["attempt"]):
-                best[key] = row
-    return best
 
 
 def load_answers(folder: str | Path) -> pa.Table:
@@ -126,9 +150,16 @@ def load_answers(folder: str | Path) -> pa.Table:
     runs: dict[str, dict[str, str]] = {}
     for row in load_runs(folder).to_pylist():
         runs.setdefault(row["label"], {})[row["stage"]] = row["run_id"]
+    store = AnswerStore(folder)
     rows: list[dict[str, Any]] = []
     for label in sorted(runs):
-        stored = {identity: _stored(folder, identity) for identity in set(runs[label].values())}
+        stored = {
+            identity: {
+                (row["prompt_id"], row["repeat"]): row
+                for row in store.answers(identity, columns=[*_KEYS, *_GIVEN]).to_pylist()
+            }
+            for identity in set(runs[label].values())
+        }
         for query in queries:
             identity = runs[label].get(query["stage"])
             answer = (
@@ -139,6 +170,7 @@ def load_answers(folder: str | Path) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_ANSWERED)
 
 
+_KEYS = ("prompt_id", "repeat")
 _GIVEN = ("status", "reason", "score", "probs", "text")
 _ANSWERED = pa.schema(
     [
@@ -172,9 +204,19 @@ class _ScoreReference:
         )
         self.notes: dict[str, str] = {}
         self._protocol = protocol
+        self._stopped = False
+
+    @property
+    def in_flight(self) -> int:
+        return 0
+
+    def drain(self, seconds: float) -> None:
+        self._stopped = True
 
     def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
         for request in requests:
+            if self._stopped:
+                return
             if request.kind != "score":
                 n = len(request.options)
                 yield Answer(request.prompt_id, request.repeat, probs=(1.0 / n,) * n)
@@ -257,6 +299,14 @@ class _FileAnswers:
         self.notes = {"file": path.name}
         self._path = path
         self._rows = rows
+        self._stopped = False
+
+    @property
+    def in_flight(self) -> int:
+        return 0
+
+    def drain(self, seconds: float) -> None:
+        self._stopped = True
 
     def match(self, design: Sequence[Mapping[str, Any]]) -> int:
         """Index the rows by query; return how many belong to none."""
@@ -295,6 +345,8 @@ class _FileAnswers:
 
     def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
         for request in requests:
+            if self._stopped:
+                return
             row = self._index.get((request.prompt_id, request.repeat))
             if row is None:
                 continue
@@ -339,30 +391,13 @@ def _file_engines(path: Path) -> list[_FileAnswers]:
 # -- running -------------------------------------------------------------------------------------
 
 
-def _row(
-    answer: Answer,
-    request: Request,
-    query: Mapping[str, Any],
-    protocol: Protocol,
-    identity: str,
-    settings: RunSettings,
-    attempt: int,
-) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(schema.VALIDITY_ANSWERS.names)
-    row |= {
-        "run_id": identity,
-        "model": settings.model,
-        "prompt_id": request.prompt_id,
-        "repeat": request.repeat,
-        "seed": settings.seed if answer.seed is None else answer.seed,
-        "text": answer.text,
-        "thinking": answer.thinking,
-        "finish_reason": answer.finish_reason,
-        "prompt_tokens": answer.prompt_tokens,
-        "completion_tokens": answer.completion_tokens,
-        "attempt": attempt,
-        "created_at": datetime.now(UTC),
-    }
+_READ = ("text", "thinking", "status", "reason", "score", "probs")
+
+
+def _read(answer: Answer, query: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
+    """Return the columns of a stored answer that follow from what the engine gave."""
+    row: dict[str, Any] = dict.fromkeys(_READ)
+    row |= {"text": answer.text, "thinking": answer.thinking}
     if answer.error is not None:
         return row | {"status": "error", "reason": answer.error}
     if answer.status is not None:
@@ -406,7 +441,7 @@ def _row(
 
 
 def _request(query: Mapping[str, Any], protocol: Protocol, structured: bool) -> Request:
-    """Return a query as engines take it.
+    """Return what a query asks as engines take it; its repeats ask the same.
 
     Engines know the form of a distribution and that of one option (``modal``). Held to a form, an
     item of one option is asked as the latter; several options have no form, and so no options.
@@ -419,7 +454,7 @@ def _request(query: Mapping[str, Any], protocol: Protocol, structured: bool) -> 
         options = options if item is not None and item.choose == (1, 1) else ()
     return Request(
         prompt_id=query["prompt_id"],
-        repeat=query["repeat"],
+        repeat=0,
         kind=kind,
         system=query["system"],
         user=query["user"],
@@ -430,13 +465,6 @@ def _request(query: Mapping[str, Any], protocol: Protocol, structured: bool) -> 
         wave=query["wave"],
         year=query["year"],
     )
-
-
-def _write(folder: Path, identity: str, rows: list[dict[str, Any]]) -> None:
-    if rows:
-        name = f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
-        path = _root(folder) / "answers" / f"run={identity}" / name
-        write_parquet(path, pa.Table.from_pylist(rows, schema=schema.VALIDITY_ANSWERS))
 
 
 def _settings(
@@ -463,20 +491,20 @@ def _lower_bound(settings: RunSettings) -> bool:
 
 
 def _register(
-    folder: Path,
+    store: AnswerStore,
     label: str,
     settings: Mapping[str, RunSettings],
     lower_bound: bool,
     group: ModelGroup,
 ) -> None:
-    path = _root(folder) / "runs.parquet"
-    with Study(folder).lock("validity-runs"):
-        rows = load_runs(folder).to_pylist()
+    path = store.path / "runs.parquet"
+    with store.lock("runs"):
+        rows = load_runs(store.path.parent).to_pylist()
         own = {(row["stage"], row["run_id"]) for row in rows if row["label"] == label}
         new = {(stage, run_id(one)) for stage, one in settings.items()}
         if own and own != new:
             raise ConfigurationError(
-                f"{folder} has another model called {label!r}; choose another name"
+                f"{store.path.parent} has another model called {label!r}; choose another name"
             )
         rows = [row for row in rows if row["label"] != label]
         for stage, one in settings.items():
@@ -498,48 +526,70 @@ def _register(
 
 def run(
     folder: str | Path,
-    model: str,
+    model: str | Engine,
     *,
     name: str | None = None,
     group: Mapping[str, str | None] | None = None,
     temperature_variants: float | None = None,
     temperature_seeds: float | None = None,
-    top_p: float = 1.0,
+    top_p: float | None = None,
     seed: int = 0,
     structured: bool = False,
     revision: str | None = None,
     seed_lower_bound: bool | None = None,
+    omit: Sequence[str] = (),
+    base_url: str | None = None,
+    api_key_env: str | None = None,
+    max_in_flight: int | None = None,
+    requests_per_minute: float | None = None,
+    tokens_per_minute: float | None = None,
+    timeout: float | None = None,
+    retries: int | None = None,
     engine_args: Mapping[str, object] | None = None,
     progress: Callable[[Progress], None] = lambda state: None,
 ) -> list[RunResult]:
     """Let a model, a reference or a file answer the design of a folder.
 
-    Answers are written as they come; the same call goes on where the last one stopped.
+    Answers are written as they come; the same call goes on where the last one stopped and asks
+    again only what got no answer. Ctrl-C and SIGTERM do what they do in
+    :func:`chronocore.predict`.
 
     Parameters
     ----------
-    folder : path
+    folder : path or URL
         With a design (:func:`chronocore.validity.prompts`).
-    model : str
-        ``vllm:<model or path>``, ``file:<parquet or csv>`` or ``reference:uniform|midpoint``.
-        A file with a column ``model`` holds several models.
+    model : str or Engine
+        ``vllm:<model or path>``, ``openai:<model>``, ``file:<parquet or csv>`` or
+        ``reference:uniform|midpoint``; or an engine of your own, which is then closed. A file
+        with a column ``model`` holds several models.
     name : str, optional
         Label of the model in tables; not for a file of several models.
     group : mapping, optional
         ``access``, ``origin`` and ``region`` of the model, for the tables by group; by default
         what the protocol knows of a model of that name.
-    temperature_variants, temperature_seeds : float, optional
-        Of a local model, instead of the protocol's 0 and 1.
-    top_p, seed, revision, engine_args
-        As for :func:`chronocore.predict`.
+    temperature_variants, temperature_seeds, top_p : float, optional
+        Of a local model, instead of the protocol's 0 and 1, and of 1. An endpoint answers with
+        its provider's defaults, which are recorded as null.
+    seed : int
     structured : bool
-        Hold a local model to one option by a JSON schema, in the items that ask for one.
+        Hold a model to one option by a JSON schema, in the items that ask for one.
         Refusing is then impossible, so that its rate says nothing.
+    revision : str, optional
+        Revision of a model on a hub.
     seed_lower_bound : bool, optional
-        Say that the seeds of a file tell less than all of the sampling noise (no seed could be
-        set, or nothing was drawn).
+        Say that the seeds tell less than all of the sampling noise (no seed could be set, or
+        nothing was drawn), where the settings do not show it: a file, an endpoint that takes a
+        seed and does not use it.
+    omit, base_url, api_key_env, requests_per_minute, tokens_per_minute, timeout, retries
+        For endpoints; see :class:`chronocore.engines.EngineOptions`. ``omit=["seed"]`` is for
+        those that take none.
+    max_in_flight : int, optional
+        Most requests handed to the engine and not yet answered.
+    engine_args : mapping, optional
+        Passed through to the engine.
     progress : callable
-        Called with a :class:`chronocore.predict.Progress` after every answer.
+        Called with a :class:`chronocore.predict.Progress` a few times a second, from another
+        thread.
 
     Returns
     -------
@@ -552,8 +602,10 @@ def run(
         The specification or the file cannot be understood.
     EngineError
         The engine failed; what was answered before is kept.
+    StoppedError
+        Ctrl-C or SIGTERM came before the end; likewise.
     StudyError
-        There is no design.
+        There is no design, or another process is writing this run.
 
     Notes
     -----
@@ -561,26 +613,96 @@ def run(
     1. A seed stage at temperature 0, or an endpoint without a seed, makes the seed component a
     lower bound, which every table then says.
     """
-    place = Path(folder)
+    place = location(folder)
     design = load_design(place).to_pylist()
     protocol = saved_protocol(place)
-    temperatures = {
-        "variants": protocol.temperature.variants
-        if temperature_variants is None
-        else temperature_variants,
-        "seeds": protocol.temperature.seeds if temperature_seeds is None else temperature_seeds,
-    }
     if name is not None and not (
         name.isprintable() and name.strip() == name and 0 < len(name) <= 100
     ):
         raise ConfigurationError(
             "a model's name is 1 to 100 printable characters without spaces at its ends"
         )
-    kind, separator, rest = model.partition(":")
-    engines: Sequence[Engine]
-    if kind == "reference" and separator:
-        engines = [_ScoreReference(rest, protocol, seed)]
-    elif kind == "file" and rest:
+    temperatures = {
+        "variants": protocol.temperature.variants
+        if temperature_variants is None
+        else temperature_variants,
+        "seeds": protocol.temperature.seeds if temperature_seeds is None else temperature_seeds,
+    }
+    given: dict[str, Any] = {
+        key: value for key, value in (("timeout", timeout), ("retries", retries))
+        if value is not None
+    }  # fmt: skip
+    options = EngineOptions(
+        structured=structured,
+        temperature=temperatures["variants"],
+        top_p=1.0 if top_p is None else top_p,
+        max_tokens=protocol.max_tokens,
+        seed=seed,
+        revision=revision,
+        omit=omit,
+        base_url=base_url,
+        api_key_env=api_key_env,
+        max_in_flight=max_in_flight,
+        requests_per_minute=requests_per_minute,
+        tokens_per_minute=tokens_per_minute,
+        engine_args=engine_args or {},
+        **given,
+    )
+    stop = Stop()
+    with stop.installed():
+        if isinstance(model, str):
+            sampling = (temperature_variants, temperature_seeds, top_p)
+            if model.startswith("openai:") and any(value is not None for value in sampling):
+                raise ConfigurationError(
+                    "an endpoint answers with its provider's own temperature and top-p; "
+                    "leave them out"
+                )
+            engines = _engines(model, options, name, design, protocol)
+        else:
+            engines = [model]
+        results = []
+        for engine in engines:
+            try:
+                label = name or engine.settings.model
+                known = protocol.group_of(label)
+                described = ModelGroup(
+                    name=label,
+                    **{key: (group or {}).get(key) or getattr(known, key) for key in _ATTRIBUTES},
+                )
+                stages = _settings(engine, protocol, temperatures)
+                results.append(
+                    _run(
+                        place,
+                        engine,
+                        design,
+                        protocol,
+                        stages,
+                        label,
+                        described,
+                        seed_lower_bound,
+                        progress,
+                        stop,
+                    )
+                )
+            finally:
+                engine.close()
+    return results
+
+
+def _engines(
+    model: str,
+    options: EngineOptions,
+    name: str | None,
+    design: Sequence[Mapping[str, Any]],
+    protocol: Protocol,
+) -> Sequence[Engine]:
+    """Return the engines of a specification: one a model."""
+    kind, _, rest = model.partition(":")
+    if kind == "reference" and rest:
+        check_endpoint_options(kind, options)
+        return [_ScoreReference(rest, protocol, options.seed)]
+    if kind == "file" and rest:
+        check_endpoint_options(kind, options)
         files = _file_engines(Path(rest))
         if name is not None and len(files) > 1:
             raise ConfigurationError(
@@ -589,51 +711,14 @@ def run(
         unmatched = sum(one.match(design) for one in files)
         if unmatched and not any(one._index for one in files):
             raise ConfigurationError(
-                f"none of the {unmatched} rows of {rest} answers a query of "
-                f"{_root(place) / 'design.parquet'}; check item, tone, variant (from 0) and seed"
+                f"none of the {unmatched} rows of {rest} answers a query of the design; check "
+                "item, tone, variant (from 0) and seed"
             )
-        engines = files
-    else:
-        _, source = parse_model_spec(model)
-        from chronocore.engines.vllm import VllmEngine
-
-        engines = [
-            VllmEngine(
-                source,
-                revision=revision,
-                structured=structured,
-                temperature=float(temperatures["variants"] or 0.0),
-                top_p=top_p,
-                max_tokens=protocol.max_tokens,
-                seed=seed,
-                engine_args=engine_args or {},
-            )
-        ]
-    results = []
-    for engine in engines:
-        try:
-            label = name or engine.settings.model
-            known = protocol.group_of(label)
-            described = ModelGroup(
-                name=label,
-                **{key: (group or {}).get(key) or getattr(known, key) for key in _ATTRIBUTES},
-            )
-            results.append(
-                _run(
-                    place,
-                    engine,
-                    design,
-                    protocol,
-                    temperatures,
-                    label,
-                    described,
-                    seed_lower_bound,
-                    progress,
-                )
-            )
-        finally:
-            engine.close()
-    return results
+        return files
+    if kind == "openai":
+        own = dict.fromkeys(["temperature", "top_p", *options.omit])
+        options = replace(options, omit=tuple(own))
+    return [open_engine(model, options, schema.GOLD.empty_table)]
 
 
 _ATTRIBUTES = ("access", "origin", "region")
@@ -644,87 +729,76 @@ def _run(
     engine: Engine,
     design: Sequence[Mapping[str, Any]],
     protocol: Protocol,
-    temperatures: Mapping[str, float | None],
+    settings: Mapping[str, RunSettings],
     label: str,
     group: ModelGroup,
     seed_lower_bound: bool | None,
     progress: Callable[[Progress], None],
+    stop: Stop,
 ) -> RunResult:
     started = time.monotonic()
-    settings = _settings(engine, protocol, temperatures)
     identities = {stage: run_id(one) for stage, one in settings.items()}
     lower_bound = _lower_bound(settings["seeds"]) if seed_lower_bound is None else seed_lower_bound
-    _register(folder, label, settings, lower_bound, group)
-    stored = {identity: _stored(folder, identity) for identity in set(identities.values())}
-    pending: dict[str, list[Mapping[str, Any]]] = {stage: [] for stage in STAGES}
-    for query in design:
-        kept = stored[identities[query["stage"]]].get((query["prompt_id"], query["repeat"]))
-        if kept is None or kept["status"] == "error":
-            pending[query["stage"]].append(query)
-    total = sum(map(len, pending.values()))
-    state = Progress(total=total)
+    store = AnswerStore(folder)
+    _register(store, label, settings, lower_bound, group)
+    queries = {query["prompt_id"]: query for query in design}
+
+    def read(answer: Answer, request: Request) -> dict[str, Any]:
+        return _read(answer, queries[request.prompt_id], protocol)
+
     # Draws first: an engine that must start in another way to be able to draw sees it at its start.
-    for stage in sorted(STAGES, key=lambda name: -(settings[name].temperature or 0.0)):
-        if not pending[stage]:
-            continue
-        identity = identities[stage]
-        # One engine serves both stages: what it samples with is read at every request.
-        engine.settings = settings[stage]
-        queries = {(q["prompt_id"], q["repeat"]): q for q in pending[stage]}
-        requests = {
-            key: _request(query, protocol, settings[stage].structured)
-            for key, query in queries.items()
-        }
-        with Study(folder).lock(f"validity-{identity}", timeout=1.0):
-            rows: list[dict[str, Any]] = []
-            flushed = time.monotonic()
+    ordered = sorted(STAGES, key=lambda name: -(settings[name].temperature or 0.0))
+    with contextlib.ExitStack() as held:
+        asked: dict[str, Asking] = {}
+        # An endpoint answers both stages alike, and they are one run.
+        first = {identities[stage]: stage for stage in reversed(ordered)}
+        for identity, stage in sorted(first.items()):
+            held.enter_context(store.lock(f"run-{identity}", timeout=1.0))
+            own = [query for query in design if identities[query["stage"]] == identity]
+            asked[identity] = _asking(store, identity, own, protocol, settings[stage].structured)
+        state = Progress(
+            total=sum(len(one.todo) for one in asked.values()),
+            already_done=sum(one.already_done for one in asked.values()),
+        )
+        for identity, stage in sorted(first.items(), key=lambda pair: ordered.index(pair[1])):
+            if not len(asked[identity].todo):
+                continue
+            # One engine serves both stages: what it samples with is read at every request.
+            engine.settings = settings[stage]
             try:
-                for answer in engine.answers(list(requests.values())):
-                    key = (answer.prompt_id, answer.repeat)
-                    request = requests.pop(key, None)
-                    if request is None:  # an answer to nothing we asked, or a second one
-                        continue
-                    before = stored[identity].get(key)
-                    row = _row(
-                        answer, request, queries[key], protocol, identity, settings[stage],
-                        1 + (before["attempt"] if before else 0),
-                    )  # fmt: skip
-                    rows.append(row)
-                    state.first_answer = state.first_answer or time.monotonic()
-                    state.done += 1
-                    state.statuses[row["status"]] += 1
-                    state.completion_tokens += answer.completion_tokens or 0
-                    progress(state)
-                    if len(rows) >= FLUSH_ROWS or time.monotonic() - flushed >= FLUSH_SECONDS:
-                        _write(folder, identity, rows)
-                        rows, flushed = [], time.monotonic()
-            except EngineError as error:
-                raise EngineError(
-                    f"{error}; {state.done} of {total} answers are kept, run the same command "
-                    "again to go on"
-                ) from error
+                asked[identity].ask(engine, read, state, progress, stop)
             finally:
-                _write(folder, identity, rows)
-    statuses: Counter[str] = Counter()
-    reasons: Counter[str] = Counter()
-    final = {identity: _stored(folder, identity) for identity in set(identities.values())}
-    missing = 0
-    for query in design:
-        kept = final[identities[query["stage"]]].get((query["prompt_id"], query["repeat"]))
-        if kept is None:
-            missing += 1
-            continue
-        statuses[kept["status"]] += 1
-        if kept["reason"] is not None:
-            reasons[f"{kept['status']}: {kept['reason']}"] += 1
+                with stop.writing():
+                    store.save_run_notes(identity, engine.notes)
+        outcomes = [one.outcome() for one in asked.values()]
+        notices = [notice for one in asked.values() for notice in one.notices]
     return RunResult(
         label=label,
         run_ids=identities,
         total=len(design),
-        already_done=len(design) - total,
-        statuses=dict(statuses.most_common()),
-        reasons=dict(reasons.most_common()),
-        missing=missing,
+        already_done=state.already_done,
+        statuses=dict(sum((one.statuses for one in outcomes), Counter()).most_common()),
+        reasons=dict(sum((one.reasons for one in outcomes), Counter()).most_common()),
+        missing=sum(one.missing for one in outcomes),
         seed_lower_bound=lower_bound,
+        notices=notices,
         seconds=time.monotonic() - started,
     )
+
+
+def _asking(
+    store: AnswerStore,
+    identity: str,
+    queries: Sequence[Mapping[str, Any]],
+    protocol: Protocol,
+    structured: bool,
+) -> Asking:
+    """Return what a run is asked: not every prompt has every repeat."""
+    first = {query["prompt_id"]: query for query in reversed(queries)}
+    prompts = [_request(query, protocol, structured) for query in reversed(first.values())]
+    index = {prompt.prompt_id: place for place, prompt in enumerate(prompts)}
+    repeats = max((query["repeat"] for query in queries), default=0) + 1
+    wanted = np.zeros(repeats * len(prompts), np.bool_)
+    for query in queries:
+        wanted[query["repeat"] * len(prompts) + index[query["prompt_id"]]] = True
+    return Asking(store, identity, prompts, repeats, wanted)

@@ -16,6 +16,7 @@ from chronocore import schema
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.identity import derived_seed, prompt_id, time_point_key
 from chronocore.prompts import render_prompt
+from chronocore.storage import location
 from chronocore.store import Study, read_parquet, write_atomic, write_parquet
 from chronocore.validity.protocol import Protocol, load_protocol
 
@@ -77,7 +78,7 @@ class _Question:
 
 def design_path(folder: str | Path) -> Path:
     """Return the path of a folder's design."""
-    return Path(folder) / "validity" / "design.parquet"
+    return location(folder) / "validity" / "design.parquet"
 
 
 def _score_questions(protocol: Protocol) -> Iterator[_Question]:
@@ -227,7 +228,7 @@ def design_table(protocol: Protocol, study: Study | None = None) -> pa.Table:
 
 def built_study(folder: str | Path) -> Study | None:
     """Return the study in a folder, or None if the folder is no built study."""
-    study = Study(Path(folder))
+    study = Study(location(folder))
     return Study.open(folder) if study.manifest_path.is_file() else None
 
 
@@ -253,7 +254,7 @@ def prompts(folder: str | Path, protocol: str | Path | Protocol | None = None) -
     """
     if isinstance(protocol, Protocol):
         asked = protocol
-    elif protocol is None and (Path(folder) / "validity" / "protocol.toml").is_file():
+    elif protocol is None and (location(folder) / "validity" / "protocol.toml").is_file():
         asked = saved_protocol(folder)
     else:
         asked = load_protocol(protocol)
@@ -295,7 +296,7 @@ def _dump(protocol: Protocol) -> str:
 
 def saved_protocol(folder: str | Path) -> Protocol:
     """Return the protocol that a folder's design was made from."""
-    return load_protocol(Path(folder) / "validity" / "protocol.toml")
+    return load_protocol(location(folder) / "validity" / "protocol.toml")
 
 
 def load_design(folder: str | Path) -> pa.Table:

@@ -11,23 +11,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import altair as alt
 import numpy as np
-import vl_convert
 
-from chronocore.figures.svg import FONT, colour, for_file, for_page
+from chronocore.figures.draw import Figure, render
+from chronocore.figures.marks import INTERVAL, Row, Spec, beside, stack, width_of
+from chronocore.figures.marks import title as heading
+from chronocore.figures.svg import colour
+from chronocore.tolerance import above
 from chronocore.wording import plain
 
-__all__ = ["NAMES", "Drawn", "ValidityFigure", "draw"]
-
-Spec: TypeAlias = dict[str, Any]
-Row: TypeAlias = dict[str, Any]
+__all__ = ["NAMES", "Drawn", "draw"]
 
 #: Widths of the two layouts in pixels: a printed page (178 mm) and a column (87 mm).
 WIDE, NARROW = 672, 328
 
-#: Every figure; those of the paper in its order, then the change over waves.
+#: Every figure: all ratios, those of the paper in its order, the change over waves.
 NAMES: tuple[str, ...] = (
+    "validity-grid",
     "validity-map",
     "validity-tone-shift",
     "validity-disagreement",
@@ -43,30 +43,6 @@ _SIZE, _SMALL = 12, 10
 #: With more models than this, the wider ellipses would hide the map; the table holds them.
 _FEW_MODELS = 4
 _LABEL = 24
-
-
-@dataclass(frozen=True, slots=True)
-class ValidityFigure:
-    """A drawn figure: files in light colours, and drawings for a page.
-
-    Attributes
-    ----------
-    name, title, caption : str
-    description : str
-        Alternative text.
-    svg, png, pdf : bytes
-    wide, narrow : str
-    """
-
-    name: str
-    title: str
-    caption: str
-    description: str
-    svg: bytes
-    png: bytes
-    pdf: bytes
-    wide: str
-    narrow: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +110,7 @@ def _panel(
     layers: Sequence[Spec], width: float, height: float | Spec, title: str | None = None
 ) -> Spec:
     panel: Spec = {"layer": list(layers), "width": width, "height": height}
-    if title is not None:
-        panel["title"] = {
-            "text": title, "anchor": "start", "fontSize": _SIZE, "fontWeight": "normal",
-            "color": colour("ink"), "frame": "group", "offset": 5,
-        }  # fmt: skip
-    return panel
+    return panel if title is None else panel | {"title": heading(title)}
 
 
 def _real(field: str, domain: Sequence[float], title: str | None, **axis: Any) -> Spec:
@@ -168,32 +139,11 @@ def _fixed(field: str) -> Spec:
     return {"field": field, "type": "nominal", "scale": None, "legend": None}
 
 
-def _config() -> Spec:
-    return {
-        "aria": False,
-        "background": colour("surface"),
-        "font": FONT,
-        "padding": 4,
-        "view": {"stroke": None},
-        "text": {"fontSize": _SIZE, "color": colour("ink")},
-        "axis": {
-            "labelFontSize": _SMALL, "titleFontSize": _SMALL, "titleFontWeight": "normal",
-            "labelColor": colour("muted"), "titleColor": colour("muted"),
-            "gridColor": colour("grid"), "domainColor": colour("rule"),
-            "tickColor": colour("rule"), "domain": False, "ticks": False, "labelPadding": 5,
-        },
-    }  # fmt: skip
-
-
-def _text_width(text: str, size: float) -> float:
-    return 0.54 * size * len(text)
-
-
 def _key(entries: Sequence[tuple[str, str, str]], width: float) -> Spec:
     """Return a key of (label, colour role, shape), in as many lines as it needs."""
     x, line, rows = 0.0, 0, []
     for label, role, shape in entries:
-        needed = 18 + _text_width(label, _SMALL + 1) + 14
+        needed = 18 + 1.06 * width_of(label, _SMALL + 1) + 14
         if x > 0 and x + needed > width:
             x, line = 0.0, line + 1
         rows.append({"x": x + 6, "t": x + 17, "y": line, "l": label, "c": colour(role), "s": shape})
@@ -234,23 +184,6 @@ def _key(entries: Sequence[tuple[str, str, str]], width: float) -> Spec:
         width,
         17 * (line + 1),
     )
-
-
-_BAR = "M-1,-.14L1,-.14L1,.14L-1,.14Z"
-
-
-def _stack(panels: Sequence[Spec], spacing: float = 12) -> Spec:
-    return {"vconcat": list(panels), "spacing": spacing}
-
-
-def _beside(panels: Sequence[Spec], spacing: float = 16) -> Spec:
-    return {"hconcat": list(panels), "spacing": spacing, "bounds": "flush"}
-
-
-def _render(spec: Spec) -> str:
-    version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    drawing: str = vl_convert.vegalite_to_svg(spec | {"config": _config()}, vl_version=version)
-    return drawing
 
 
 # -- the plane -----------------------------------------------------------------------------------
@@ -331,7 +264,7 @@ def _placed_labels(
     out = []
     for x, y, text, must in points:
         px, py = plane.pixel(x, y)
-        width, height = _text_width(text, size), size + 1
+        width, height = width_of(text, size), size + 1
         places = (
             (7, 0, "left"), (-7, 0, "right"), (0, -9, "center"), (0, 10, "center"),
             (6, -9, "left"), (-6, -9, "right"), (6, 9, "left"), (-6, 9, "right"),
@@ -457,14 +390,14 @@ def _map(drawn: Drawn, narrow: bool) -> Spec | None:
     ]  # fmt: skip
     key = [
         ("models, standard tone", "model", "diamond"),
-        ("95% ellipse of the mean", "model", _BAR),
+        ("95% ellipse of the mean", "model", INTERVAL),
         ("countries", "reference-mid", "circle"),
     ]
     if fills:
-        key.insert(2, ("one more variant (dashed)", "model-mid", _BAR))
+        key.insert(2, ("one more variant (dashed)", "model-mid", INTERVAL))
     if references:
         key.append(("published position", "reversed", "cross"))
-    return _stack([_key(key, width), _panel(layers, width, height)])
+    return stack([_key(key, width), _panel(layers, width, height)], 12)
 
 
 def _map_text(drawn: Drawn) -> str:
@@ -573,9 +506,9 @@ def _tone_shift(drawn: Drawn, narrow: bool) -> Spec | None:
 
     horizontal = panel("x", "shift in x (self-expression →)", True)
     vertical = panel("y", "shift in y (secular-rational →)", narrow)
-    panels = _stack([horizontal, vertical]) if narrow else _beside([horizontal, vertical], 24)
+    panels = stack([horizontal, vertical], 12) if narrow else beside([horizontal, vertical], 24)
     key = [(f"{tone} tone", *look[tone]) for tone in tones]
-    return _stack([_key(key, (NARROW if narrow else WIDE) - extent - 24), panels])
+    return stack([_key(key, (NARROW if narrow else WIDE) - extent - 24), panels], 12)
 
 
 def _tone_text(drawn: Drawn) -> str:
@@ -636,7 +569,7 @@ def _disagreement(drawn: Drawn, narrow: bool) -> Spec | None:
     if not drawn.components:
         return None
     width, extent = (NARROW, 104) if narrow else (WIDE, 150)
-    return _stack([_heat(drawn, "disagreement_rate", width - 24, extent, 22, None, narrow)])
+    return stack([_heat(drawn, "disagreement_rate", width - 24, extent, 22, None, narrow)], 12)
 
 
 def _rate_text(drawn: Drawn, field: str, what: str) -> str:
@@ -651,7 +584,7 @@ def _refusals(drawn: Drawn, narrow: bool) -> Spec | None:
     if not drawn.components:
         return None
     width, extent = (NARROW, 104) if narrow else (WIDE, 150)
-    return _stack(
+    return stack(
         [
             _heat(drawn, "refusal_rate", width - 24, extent, 20, "refused, % of variants", narrow),
             _heat(
@@ -661,6 +594,68 @@ def _refusals(drawn: Drawn, narrow: bool) -> Spec | None:
         ],
         22,
     )  # fmt: skip
+
+
+#: Ratios from which a cell has a colour, with it and the colour of its number.
+_RATIOS = (
+    (2.0, "h5", "on-strong"),
+    (1.0, "h4", "on-strong"),
+    (0.5, "h2", "ink"),
+    (0.0, "h1", "ink"),
+)
+
+
+def _grid(drawn: Drawn, narrow: bool) -> Spec | None:
+    if not any(row["nsr"] is not None for row in drawn.components):
+        return None
+    width, extent = (NARROW - 24, 96) if narrow else (WIDE - 24, 150)
+    cells = []
+    for row in drawn.components:
+        value = row["nsr"]
+        role, ink = "surface", "muted"
+        if value is not None:
+            # The classes are closed below, but 1 and 2 themselves are not exceeded.
+            role, ink = next(
+                (role, ink) for start, role, ink in _RATIOS
+                if (start < 1 and value >= start) or (start >= 1 and above(value, start))
+            )  # fmt: skip
+        cells.append(
+            {
+                "l": plain(row["label"], _LABEL), "i": drawn.item(row), "c": colour(role),
+                "t": "–" if value is None else f"{value:.1f}" if narrow else f"{value:.2f}",
+                "tc": colour(ink),
+            }
+        )  # fmt: skip
+    x = _names("i", drawn.items, orient="top", labelAngle=-55 if narrow else 0, labelFontSize=9)
+    y = _names(
+        "l", [plain(name, _LABEL) for name in drawn.labels], minExtent=extent, labelLimit=extent
+    )
+    key = [
+        ("below 0.5", "h1", "square"), ("0.5 to 1", "h2", "square"), ("above 1", "h4", "square"),
+        ("above 2", "h5", "square"),
+    ]  # fmt: skip
+    cell_layers = [
+        _layer(
+            "rect", cells, {"x": x, "y": y, "color": _fixed("c")},
+            stroke=colour("surface"), strokeWidth=1.5,
+        ),
+        _layer(
+            "text", cells, {"x": x, "y": y, "text": {"field": "t"}, "color": _fixed("tc")},
+            fontSize=8 if narrow else 10,
+        ),
+    ]  # fmt: skip
+    return stack([_key(key, width - extent), _panel(cell_layers, width - extent, {"step": 22})], 8)
+
+
+def _grid_text(drawn: Drawn) -> str:
+    ok = [row for row in drawn.components if row["nsr"] is not None]
+    above_1 = sum(bool(row["above_1"]) for row in ok)
+    worst = sorted(ok, key=lambda row: -row["nsr"])[:4]
+    parts = "; ".join(f"{plain(r['label'])}, {drawn.item(r)} {r['nsr']:.2f}" for r in worst)
+    return (
+        f"Noise-to-signal ratio by model and item: {above_1} of {len(ok)} above 1. "
+        f"Largest: {parts}."
+    )
 
 
 # -- seed clouds ---------------------------------------------------------------------------------
@@ -701,9 +696,9 @@ def _clouds(drawn: Drawn, narrow: bool) -> Spec | None:
             )
         )  # fmt: skip
     lines = [
-        _beside(panels[start : start + columns], 26) for start in range(0, len(panels), columns)
+        beside(panels[start : start + columns], 26) for start in range(0, len(panels), columns)
     ]
-    return _stack(lines, 14)
+    return stack(lines, 14)
 
 
 def _clouds_text(drawn: Drawn) -> str:
@@ -753,7 +748,7 @@ def _components(drawn: Drawn, narrow: bool) -> Spec | None:
         ("σ prompt", "model-mid", "square"),
         ("σ culture", "reversed", "M-.2,-1L.2,-1L.2,1L-.2,1Z"),
     ]
-    return _stack(
+    return stack(
         [
             _key(key, width),
             _panel(
@@ -771,8 +766,7 @@ def _components(drawn: Drawn, narrow: bool) -> Spec | None:
                 width,
                 {"step": 24},
             ),
-        ]
-    )  # fmt: skip
+        ], 12)  # fmt: skip
 
 
 def _components_text(drawn: Drawn) -> str:
@@ -813,7 +807,7 @@ def _noise_signal(drawn: Drawn, narrow: bool) -> Spec | None:
         ("noise at most the signal", "model", "circle"),
         ("noise above the signal", "reversed", "triangle-up"),
     ]
-    return _stack(
+    return stack(
         [
             _key(key, width),
             _panel(
@@ -839,8 +833,7 @@ def _noise_signal(drawn: Drawn, narrow: bool) -> Spec | None:
                 width,
                 height,
             ),
-        ]
-    )  # fmt: skip
+        ], 12)  # fmt: skip
 
 
 def _noise_text(drawn: Drawn) -> str:
@@ -907,8 +900,8 @@ def _change(drawn: Drawn, narrow: bool) -> Spec | None:
         ),
         *_text_layers(named, x, y, 9, "muted"),
     ]  # fmt: skip
-    key = [(look[label][1], look[label][0], _BAR) for label in sources]
-    return _stack([_key(key, width), _panel(layers, width, height)])
+    key = [(look[label][1], look[label][0], INTERVAL) for label in sources]
+    return stack([_key(key, width), _panel(layers, width, height)], 12)
 
 
 def _change_text(drawn: Drawn) -> str:
@@ -928,18 +921,31 @@ def _change_text(drawn: Drawn) -> str:
 
 Builder: TypeAlias = Callable[[Drawn, bool], "Spec | None"]
 
-_FIGURES: Mapping[str, tuple[str, Builder, Callable[[Drawn], str], str]] = {
+_MAP = ("validity/map.parquet",)
+_COMPONENTS = ("validity/components.parquet",)
+_CHANGE = ("validity/change.parquet",)
+
+_FIGURES: Mapping[str, tuple[str, Builder, Callable[[Drawn], str], str, tuple[str, ...]]] = {
+    "validity-grid": (
+        "Noise-to-signal ratio of every model and item", _grid, _grid_text,
+        "(σ seed + σ prompt) / σ culture. Dark: noise above the differences between models, so "
+        "that the item does not measure this model. A dash: no ratio, because fewer than two "
+        "answers could be used or models do not differ. Models are sorted by their median ratio.",
+        _COMPONENTS,
+    ),
     "validity-map": (
         "Models on the cultural map", _map, _map_text,
         "Mean position of each model over the variants of the standard tone. The solid ellipse is "
         "the 95% region of the mean over variants and seeds, the dashed one where one more "
         "variant, answered once, would lie (drawn for up to four models, where it fits). Models "
         "that refuse an item are not on the map. Figure 1 of the paper.",
+        _MAP,
     ),
     "validity-tone-shift": (
         "What another tone does to a model's position", _tone_shift, _tone_text,
         "Shift of the mean position under each tone from that under the standard tone, in map "
         "units, sorted by the largest. Figure 2 of the paper.",
+        _MAP,
     ),
     "validity-disagreement": (
         "Variants that disagree with the model's own answer", _disagreement,
@@ -947,22 +953,26 @@ _FIGURES: Mapping[str, tuple[str, Builder, Callable[[Drawn], str], str]] = {
         "Percentage of the valid variants, the first of the standard tone apart, that differ from "
         "the most frequent answer over the seeds. Empty: none; a dash: nothing to compare. Models "
         "are sorted by their median ratio. Figure 3 of the paper.",
+        _COMPONENTS,
     ),
     "validity-seed-clouds": (
         "The same prompt with several seeds", _clouds, _clouds_text,
         "Each panel a model: its seeds (blue) on the countries (grey). In the title the seeds with "
         "a position and, in brackets, the different positions among them. Models without a panel "
         "have no seed that answers every item. Figure 4 of the paper.",
+        _MAP,
     ),
     "validity-components": (
         "Noise and signal by item", _components, _components_text,
         "Where the bar passes the line, noise exceeds the differences between models. Means over "
         "the models with both components. Figure 5 of the paper.",
+        _COMPONENTS,
     ),
     "validity-noise-signal": (
         "Noise against signal, every model and item", _noise_signal, _noise_text,
         "Above the dashed diagonal an item does not measure the model. Pairs without a ratio are "
         "not shown. Figure 6 of the paper.",
+        _COMPONENTS,
     ),
     "validity-refusals": (
         "Refused and unreadable answers", _refusals,
@@ -970,37 +980,26 @@ _FIGURES: Mapping[str, tuple[str, Builder, Callable[[Drawn], str], str]] = {
         + " " + _rate_text(drawn, "parse_failure_rate", "Parse-failure rate"),
         "Refusing and answering something that cannot be read are different failures, and neither "
         "is stability: both leave the components. Empty: none. Figure 7 of the paper.",
+        _COMPONENTS,
     ),
     "validity-change": (
         "Change on the map, models against surveys", _change, _change_text,
         "Arrows run from the oldest to the newest survey with all items, for the surveys and for "
         "the predictions of each model at the same times.",
+        _CHANGE,
     ),
 }  # fmt: skip
 
 
-def draw(drawn: Drawn, names: Sequence[str] = NAMES) -> list[ValidityFigure]:
+def draw(drawn: Drawn, names: Sequence[str] = NAMES) -> list[Figure]:
     """Draw the figures that the data allow, in their order."""
     figures = []
     for name in names:
-        title, build, describe, caption = _FIGURES[name]
-        wide_spec, narrow_spec = build(drawn, False), build(drawn, True)
-        if wide_spec is None or narrow_spec is None:
+        title, build, describe, caption, sources = _FIGURES[name]
+        wide, narrow = build(drawn, False), build(drawn, True)
+        if wide is None or narrow is None:
             continue
-        wide, narrow = _render(wide_spec), _render(narrow_spec)
-        description = describe(drawn)
-        file = for_file(wide, description)
         figures.append(
-            ValidityFigure(
-                name=name,
-                title=title,
-                caption=caption,
-                description=description,
-                svg=file,
-                png=vl_convert.svg_to_png(file.decode(), scale=2),
-                pdf=vl_convert.svg_to_pdf(file.decode()),
-                wide=for_page(wide, description, f"{name}-w-"),
-                narrow=for_page(narrow, description, f"{name}-n-"),
-            )
+            Figure(name, title, caption, describe(drawn), sources, render(wide), render(narrow))
         )
     return figures

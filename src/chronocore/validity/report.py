@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from chronocore.errors import MissingDependencyError, StudyError
+from chronocore.errors import StudyError
+from chronocore.figures import FORMATS, require
 from chronocore.schema import chronocore_version
+from chronocore.storage import location
 from chronocore.store import write_atomic
+
+if TYPE_CHECKING:
+    from chronocore.figures.draw import Figure
+    from chronocore.report.sections import Section
 
 __all__ = ["figures", "report"]
 
-_NEEDED = ("altair", "vl_convert", "jinja2")
 
+def _section(folder: Path) -> Section:
+    require("altair", "vl_convert", "jinja2")
+    from chronocore.report.sections.validity import section_of
 
-def _section(folder: Path) -> Any:
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise MissingDependencyError(
-            f"figures need {', '.join(missing)}; run: pip install 'chronocore[report]'"
-        )
-    from chronocore.validity.section import section
-
-    found = section(folder)
+    found = section_of(folder)
     if found is None:
         raise StudyError(f"{folder} has no results yet; run: chronocore validity score {folder}")
     return found
@@ -39,16 +39,16 @@ def figures(folder: str | Path) -> list[Path]:
     MissingDependencyError
         The extra ``chronocore[report]`` is not installed.
     """
-    place = Path(folder)
-    return _write(place, _section(place).figures)
+    place = location(folder)
+    return _write(place, _section(place).drawn)
 
 
-def _write(place: Path, drawn: Any) -> list[Path]:
+def _write(place: Path, drawn: Sequence[Figure]) -> list[Path]:
     written = []
     for figure in drawn:
-        for form in ("svg", "png", "pdf"):
+        for form in FORMATS:
             path = place / "figures" / f"{figure.name}.{form}"
-            write_atomic(path, getattr(figure, form))
+            write_atomic(path, figure.file(form))
             written.append(path)
     return written
 
@@ -74,20 +74,19 @@ def report(folder: str | Path, path: str | Path | None = None) -> Path:
     MissingDependencyError
         The extra ``chronocore[report]`` is not installed.
     """
-    place = Path(folder)
+    place = location(folder)
     found = _section(place)
-    _write(place, found.figures)
+    _write(place, found.drawn)
     target = Path(path) if path is not None else place / "validity" / "report.html"
     write_atomic(target, _page(place, found).encode())
     return target
 
 
-def _page(place: Path, found: Any) -> str:
+def _page(place: Path, found: Section) -> str:
     import jinja2
     from markupsafe import Markup
 
     from chronocore.figures.svg import COLOURS
-    from chronocore.validity.tables import cell
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("chronocore.validity", "."),
@@ -95,21 +94,6 @@ def _page(place: Path, found: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    lines = []
-    for table in found.tables:
-        fields = table.table.schema
-        lines.append(
-            {
-                "name": table.name,
-                "title": table.title,
-                "note": table.note,
-                "heads": list(zip(table.heads.values(), map(_right, fields), strict=True)),
-                "rows": [
-                    [(cell(f.name, row[f.name]), _right(f)) for f in fields]
-                    for row in table.table.to_pylist()
-                ],
-            }
-        )
     light, dark = (
         " ".join(f"--fig-{name}: {pair[i]};" for name, pair in COLOURS.items()) for i in (0, 1)
     )
@@ -117,14 +101,7 @@ def _page(place: Path, found: Any) -> str:
         study=place.resolve().name,
         version=chronocore_version(),
         section=found,
-        tables=lines,
         light=light,
         dark=dark,
         svg=Markup,
     )
-
-
-def _right(field: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_floating(field.type) or pa.types.is_integer(field.type))

@@ -12,6 +12,7 @@ import pyarrow as pa
 from chronocore import schema
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.sources.microdata import Microdata
+from chronocore.storage import location
 from chronocore.store import read_parquet, write_atomic, write_parquet
 from chronocore.validity.answers import load_answers, load_runs
 from chronocore.validity.components import ComponentsResult, components
@@ -94,7 +95,7 @@ class MapResult:
 
 
 def _root(folder: str | Path) -> Path:
-    return Path(folder) / "validity"
+    return location(folder) / "validity"
 
 
 def _groups(folder: str | Path) -> dict[str, dict[str, Any]]:
@@ -118,7 +119,7 @@ def _components(folder: str | Path, **settings: Any) -> ComponentsResult:
 
 def _save_tables(folder: str | Path, made: Sequence[ValidityTable]) -> list[str]:
     for one in made:
-        path = Path(folder) / "tables" / one.name
+        path = location(folder) / "tables" / one.name
         write_parquet(path.with_name(f"{one.name}.parquet"), one.with_metadata())
         for form in ("csv", "md"):
             write_atomic(path.with_name(f"{one.name}.{form}"), format_table(one, form).encode())
@@ -333,7 +334,7 @@ def tables(folder: str | Path, names: Sequence[str] = ()) -> dict[str, ValidityT
         raise ConfigurationError(f"there is no table {unknown[0]!r}; tables: {', '.join(NAMES)}")
     found = {}
     for name in names or NAMES:
-        path = Path(folder) / "tables" / f"{name}.parquet"
+        path = location(folder) / "tables" / f"{name}.parquet"
         if path.is_file():
             found[name] = read_table(read_parquet(path))
         elif names:

@@ -10,11 +10,15 @@ from __future__ import annotations
 import pkgutil
 from dataclasses import dataclass
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from chronocore.results import Cell, Results
 from chronocore.tables import number
 
-__all__ = ["Section", "Sentence", "filled", "sections", "spread"]
+if TYPE_CHECKING:
+    from chronocore.figures.draw import Figure
+
+__all__ = ["Listing", "Section", "Sentence", "filled", "sections", "spread"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,27 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True)
+class Listing:
+    """A table that is none of the study's result tables, as it stands on the page.
+
+    Attributes
+    ----------
+    name, title, note : str
+    heads : tuple of (str, bool)
+        Headings, and whether their column holds numbers.
+    rows : tuple of tuple of str
+    folded : bool
+    """
+
+    name: str
+    title: str
+    note: str
+    heads: tuple[tuple[str, bool], ...]
+    rows: tuple[tuple[str, ...], ...]
+    folded: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A section of results.
 
@@ -49,6 +74,10 @@ class Section:
         What the numbers say.
     figures, tables : tuple of str
         By name; those that the study does not have are left out.
+    drawn : tuple of Figure
+        Figures of the section's own; ``figures`` names those it shows.
+    listings : tuple of Listing
+        Tables of the section's own.
     """
 
     anchor: str
@@ -58,6 +87,8 @@ class Section:
     sentences: tuple[Sentence, ...] = ()
     figures: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
+    drawn: tuple[Figure, ...] = ()
+    listings: tuple[Listing, ...] = ()
 
 
 def filled(results: Results, *names: str) -> tuple[str, ...]:

@@ -1,0 +1,222 @@
+"""Asks an engine what a run has no answer to yet, and keeps what comes back.
+
+What is asked and how an answer is read is the caller's; that nothing is lost, doubled or asked
+again without need, whatever ends the process, is decided here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronocore.engines.base import Answer, Engine, Request
+from chronocore.errors import EngineError, StoppedError
+from chronocore.store import RunParts
+from chronocore.stream import PART_ROWS, Pending, Progress, Stop, Writer
+
+__all__ = ["Asking", "Outcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of everything that is asked of a run.
+
+    Attributes
+    ----------
+    statuses, reasons : Counter of str
+        Answers by status; those without a value by ``status: reason``.
+    missing : int
+        Requests without a row.
+    """
+
+    statuses: Counter[str]
+    reasons: Counter[str]
+    missing: int
+
+
+class Asking:
+    """What is asked of one run; the caller holds the run's lock as long as it uses this.
+
+    Parameters
+    ----------
+    store : RunParts
+        Tidied up first, after a process that was killed; failures are set aside, so that they
+        are asked again.
+    run_id : str
+    prompts : sequence of Request
+        Every prompt once, as repeat 0.
+    repeats : int
+    wanted : ndarray of bool, optional
+        For each ``repeat * len(prompts) + index`` whether it is asked; by default all are.
+
+    Attributes
+    ----------
+    notices : list of str
+        What was found and mended.
+    todo : ndarray of int64
+        Places without an answer, in the order of asking.
+    total, already_done : int
+    """
+
+    def __init__(
+        self,
+        store: RunParts,
+        run_id: str,
+        prompts: Sequence[Request],
+        repeats: int,
+        wanted: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._prompts = prompts
+        self._repeats = repeats
+        self._ids = pa.array([prompt.prompt_id for prompt in prompts], pa.string())
+        self._kinds = list(dict.fromkeys(prompt.kind for prompt in prompts))
+        self._wanted = wanted
+        self.notices = store.recover(run_id)
+        store.set_errors_aside(run_id, self._kinds, self._ids, repeats)
+        self._done, self._small = self._answered()
+        self.todo = np.flatnonzero(np.frombuffer(self._done, np.uint8) == 0)
+        self.total = len(self._done) if wanted is None else int(wanted.sum())
+        self.already_done = self.total - len(self.todo)
+
+    def ask(
+        self,
+        engine: Engine,
+        read: Callable[[Answer, Request], Mapping[str, Any]],
+        state: Progress,
+        progress: Callable[[Progress], None],
+        stop: Stop,
+    ) -> None:
+        """Ask what is to be done and write what comes back, until the end or a reason to stop.
+
+        Parameters
+        ----------
+        engine : Engine
+        read : callable
+            As for :class:`~chronocore.stream.Writer`.
+        state : Progress
+            Kept up to date; several calls may share one.
+        progress : callable
+            Called with ``state`` a few times a second, from another thread.
+        stop : Stop
+
+        Raises
+        ------
+        EngineError
+            The engine failed; what was answered before is kept.
+        StoppedError
+            It was asked to stop; likewise.
+        """
+        received = 0
+        pending = Pending(self._prompts, self.todo)
+
+        def in_flight() -> int:
+            return int(getattr(engine, "in_flight", pending.issued - received))
+
+        def kept() -> str:
+            return (
+                f"{state.written} of {state.total} answers are kept, "
+                "run the same command again to go on"
+            )
+
+        attempts = self._attempts()
+        stop.watch(engine, pending, state)
+        writer = Writer(
+            self._store, self._run_id, engine.settings, read, self._prompts, self._done, attempts,
+            self._small, state, progress, in_flight,
+        )  # fmt: skip
+        try:
+            try:
+                answers = engine.answers(pending)
+                try:
+                    for answer in answers:
+                        received += 1
+                        writer.put(answer)
+                        if stop.expired:
+                            break
+                finally:
+                    close = getattr(answers, "close", None)
+                    if close is not None:
+                        close()  # what is still in flight is given up
+            finally:
+                with stop.writing():
+                    writer.finish()
+        except EngineError as error:
+            raise EngineError(f"{error}; {kept()}") from error
+        except KeyboardInterrupt as error:
+            if stop.requested:
+                raise StoppedError(f"stopped; {kept()}") from error
+            raise
+        if stop.requested and state.done < state.total:
+            raise StoppedError(f"stopped; {kept()}")
+
+    def outcome(self) -> Outcome:
+        """Count the answers to what is asked by status, and those without a value by reason."""
+        statuses: Counter[str] = Counter()
+        reasons: Counter[str] = Counter()
+        seen = self._not_asked()
+        columns = ["prompt_id", "repeat", "status", "reason"]
+        for part in self._parts():
+            table = self._store.read_part(self._run_id, part, columns)
+            at = self._places(table)
+            new = at >= 0
+            new[new] = ~seen[at[new]]
+            seen[at[new]] = True
+            counts = (
+                table.filter(pa.array(new))
+                .group_by(["status", "reason"])
+                .aggregate([([], "count_all")])
+            )
+            for row in counts.to_pylist():
+                statuses[row["status"]] += row["count_all"]
+                if row["reason"] is not None:
+                    reasons[f"{row['status']}: {row['reason']}"] += row["count_all"]
+        return Outcome(statuses, reasons, self.total - sum(statuses.values()))
+
+    def _places(self, table: pa.Table) -> npt.NDArray[np.int64]:
+        """Return the place of each row, -1 for what is not asked."""
+        index = pc.fill_null(pc.index_in(table["prompt_id"], value_set=self._ids), -1)
+        at = index.to_numpy().astype(np.int64)
+        repeat = table["repeat"].to_numpy().astype(np.int64)
+        inside = (at >= 0) & (repeat < self._repeats)
+        return np.where(inside, repeat * len(self._prompts) + at, -1)
+
+    def _not_asked(self) -> npt.NDArray[np.bool_]:
+        if self._wanted is None:
+            return np.zeros(len(self._prompts) * self._repeats, np.bool_)
+        return ~self._wanted
+
+    def _parts(self) -> list[Path]:
+        return [part for kind in self._kinds for part in self._store.parts(self._run_id, kind)]
+
+    def _answered(self) -> tuple[bytearray, dict[str, list[Path]]]:
+        """Return what has an answer or needs none, and by kind the parts that are small."""
+        done = self._not_asked().astype(np.uint8)
+        small: dict[str, list[Path]] = {}
+        for part in self._parts():
+            table = self._store.read_part(self._run_id, part, ["prompt_id", "repeat"])
+            at = self._places(table)
+            done[at[at >= 0]] = 1
+            if len(table) < PART_ROWS // 2:
+                small.setdefault(part.parent.name.removeprefix("kind="), []).append(part)
+        return bytearray(done.tobytes()), small
+
+    def _attempts(self) -> dict[int, int]:
+        """Return how often each place was asked without an answer."""
+        table = self._store.attempts(self._run_id, self._kinds)
+        attempts: dict[int, int] = {}
+        for place, attempt in zip(
+            self._places(table).tolist(), table["attempt"].to_pylist(), strict=True
+        ):
+            if place >= 0:
+                attempts[place] = max(attempts.get(place, 0), attempt)
+        return attempts
