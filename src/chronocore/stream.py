@@ -69,7 +69,7 @@ class Progress:
     first_answer : float or None
         Monotonic time of the first answer of this call.
     written : int
-        Of ``done``, safe in the study.
+        Of ``done``, safe in the study; without those that got no answer.
     stopping : bool
         The call was asked to stop and finishes what is in flight.
     """
@@ -149,6 +149,7 @@ _Row = tuple[Any, ...]
 
 #: Columns of a row as :class:`Writer` keeps it; the other two are the same in all rows.
 _COLUMNS = [name for name in schema.PREDICTIONS.names if name not in ("run_id", "model")]
+_STATUS = _COLUMNS.index("status")
 
 
 class Writer:
@@ -339,7 +340,7 @@ class Writer:
         if not rows:
             return
         part = self._study.add_part(self._run_id, kind, self._table(rows))
-        self._state.written += len(rows)
+        self._state.written += sum(row[_STATUS] != "error" for row in rows)
         self._rows[kind] = []  # only now: what could not be written is still here
         if len(rows) < PART_ROWS // 2:
             self._small.setdefault(kind, []).append(part)
