@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from chronocore.figures.marks import Row, Spec
 from chronocore.figures.svg import MODELS
 from chronocore.metrics import SHIFTS
+from chronocore.predict import prompts_of
 from chronocore.results import Cell, Results
 from chronocore.score import RunSummary
 from chronocore.tables import SMALL_N, words
@@ -157,14 +158,14 @@ class Sheet:
     def predicted(self) -> dict[tuple[Any, ...], list[float]]:
         """Distributions of the focus run by survey, variable, country and year."""
         study = self.results.study
-        (instruction,) = (
-            row["instruction"]
+        ((instruction, elicitation),) = (
+            (row["instruction"], row["elicitation"])
             for row in study.runs().to_pylist()
             if row["run_id"] == self.focus.run_id
         )
         prompts = {
             row["prompt_id"]: (row["survey"], row["variable"], row["country"], row["year"])
-            for row in study.prompts().to_pylist()
+            for row in prompts_of(study, instruction, elicitation).to_pylist()
             if row["kind"] != "modal" and row["instruction"] == instruction
         }
         rows = study.predictions(self.focus.run_id).select(["prompt_id", "repeat", "probs"])

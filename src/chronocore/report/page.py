@@ -21,6 +21,7 @@ from markupsafe import Markup
 from chronocore.figures.draw import Gallery
 from chronocore.figures.svg import COLOURS
 from chronocore.metrics import BOUNDARIES, SHIFTS
+from chronocore.predict import prompts_of
 from chronocore.report.basis import (
     VALID,
     Basis,
@@ -604,7 +605,12 @@ def page(results: Results, gallery: Gallery) -> str:
     script, script_hash = _script()
     given = {run.run_id: results.study.predictions(run.run_id) for run in results.summary.runs}
     columns = ["prompt_id", "kind", "instruction", "survey", "variable", "country", "year"]
-    prompts = {row["prompt_id"]: row for row in results.study.prompts().select(columns).to_pylist()}
+    ways = {(row["instruction"], row["elicitation"]) for row in results.study.runs().to_pylist()}
+    prompts = {
+        row["prompt_id"]: row
+        for way in sorted(ways)
+        for row in prompts_of(results.study, *way).select(columns).to_pylist()
+    }
     listed = questions(results)
     found = {run.label: findings_of(results, run, listed) for run in results.evaluated}
     rests_on = {run.label: basis(results, run, listed) for run in results.evaluated}
