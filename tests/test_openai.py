@@ -359,6 +359,14 @@ def test_log_probabilities_that_are_none_cost_their_own_row_alone(first):
     assert answers["q1"].option_probs == answers["q2"].option_probs == (math.exp(-0.1), 0.0)
 
 
+def test_a_server_that_turns_everything_away_is_quoted():
+    busy = (429, {}, {"error": {"message": f"Rate limit of {KEY} reached, see your plan"}})
+    requests = [request(f"q{number}") for number in range(20)]
+    says = r"20 requests in a row, .* status 429 \(Rate limit of <key> reached, see your plan\)$"
+    with pytest.raises(EngineError, match=says):
+        ask(lambda body, number: busy, requests, retries=0)
+
+
 def test_what_an_error_says_can_be_shown_on_a_terminal():
     says = "bad \x1b[2J\x07 thing \ud800!"
     with pytest.raises(EngineError) as caught:

@@ -465,8 +465,9 @@ class OpenAIEngine:
         estimate = (len(request.system) + len(request.user)) // 4 + count * (
             self.settings.max_tokens or 0
         )
-        error = "endpoint"
+        error, says = "endpoint", ""
         for attempt in range(self._retries + 1):
+            says = ""
             await self._wait_for_turn(estimate)
             wait: float | None = None
             try:
@@ -493,6 +494,7 @@ class OpenAIEngine:
                 if refused == "again":
                     continue
                 error, cause = "endpoint", f"status {failure.status_code}"
+                says = f" ({_scrubbed(_message(failure), self._key)})"
                 wait = _retry_after(failure.response.headers)
                 if wait is not None and failure.status_code in (429, 503):
                     self._paused_until = max(self._paused_until, time.monotonic() + wait)
@@ -509,7 +511,7 @@ class OpenAIEngine:
                 backoff = min(_FIRST_WAIT * 2.0**attempt, _LONGEST_WAIT)
                 # Jitter, so that requests turned away together do not come back together.
                 await asyncio.sleep((wait or 0.0) + backoff * random.uniform(0.5, 1.0))
-        self._give_up(cause)
+        self._give_up(f"{cause}{says}")
         return Answer(request.prompt_id, request.repeat, error=error)
 
     def _fields(
