@@ -172,13 +172,27 @@ def test_a_key_is_in_no_message_log_note_or_file(tmp_path, study, caplog):
     refused = pytest.raises(EngineError, match="not accept the key in OPENAI_API_KEY")
     with Endpoint(refuse) as server, refused as caught:
         cc.predict(study, "openai:m", base_url=server.url)
+    with Endpoint(lambda b, n: (400, {}, {"error": {"message": KEY, "param": [KEY]}})) as server:
+        with pytest.raises(EngineError) as turned_away:
+            cc.predict(study, "openai:m", base_url=server.url)
+        assert KEY not in "".join(traceback.format_exception(turned_away.value))
+        assert "0 of 387 answers are kept" in str(turned_away.value)
     shown = "".join(traceback.format_exception(caught.value))
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
     assert KEY not in shown
     assert "sk-ab" not in shown
     assert "(Incorrect API key provided: <key>. <key>)" in str(caught.value)
-    with Endpoint(lambda body, number: completion(message("no"))) as server:
-        cc.predict(study, "openai:m", base_url=server.url)
+
+    def echo(body, number):
+        return completion(
+            message(f"no, {KEY}", reasoning=KEY, refusal=KEY if number % 2 else None), model=KEY
+        )
+
+    with Endpoint(echo) as server:
+        for elicitation in ("verbalized", "sampled"):
+            cc.predict(
+                study, "openai:m", base_url=server.url, elicitation=elicitation, sample=4, samples=2
+            )
     assert KEY not in caplog.text
     files = [path for path in study.rglob("*") if path.is_file()]
     assert files
@@ -236,6 +250,129 @@ def test_cut_connections_and_empty_replies_are_asked_again(failure):
     answers, server, _ = ask(script)
     assert answers["q1"].text == GOOD
     assert len(server.bodies) == 3
+
+
+def changed(where, value):
+    """Return a good reply with one place of it changed."""
+    reply = completion(message(GOOD))
+    inside = reply
+    for key in where[:-1]:
+        inside = inside[key]
+    inside[where[-1]] = value
+    return reply
+
+
+CHOICE = ("choices", 0)
+CONTENT = (*CHOICE, "message", "content")
+UNREADABLE = {
+    "a list": [1, 2],
+    "a text": json.dumps("abc"),
+    "choices that are no list": changed(["choices"], 5),
+    "choices that are a text": changed(["choices"], "abc"),
+    "choices that are an object": changed(["choices"], {"a": 1}),
+    "no choice": changed(CHOICE, None),
+    "an index that is an object": changed((*CHOICE, "index"), {}),
+    "no message": changed((*CHOICE, "message"), None),
+    "a message that is a text": changed((*CHOICE, "message"), "x"),
+    "content that is a number": changed(CONTENT, 5),
+    "content that is an object": changed(CONTENT, {"1": 40, "2": 60}),
+    "content with a picture": changed(CONTENT, [{"type": "image_url"}]),
+    "content with parts of nothing": changed(CONTENT, [None]),
+    "a finish reason that is a number": changed((*CHOICE, "finish_reason"), 3),
+    "a finish reason that is an object": changed((*CHOICE, "finish_reason"), {"a": 1}),
+}
+READABLE = {
+    "no usage": changed(["usage"], None),
+    "a usage that is a text": changed(["usage"], "x"),
+    "tokens beyond 32 bits": changed(["usage"], {"prompt_tokens": 2**40, "total_tokens": 2**70}),
+    "tokens below 0": changed(["usage"], {"prompt_tokens": -5, "completion_tokens": True}),
+    "half a finish reason": changed((*CHOICE, "finish_reason"), "\ud800"),
+    "no finish reason": changed((*CHOICE, "finish_reason"), None),
+    "a model that is an object": changed(["model"], {"a": "\ud800"}),
+    "half a model": changed(["model"], "m\ud800"),
+    "content in parts": changed(CONTENT, [{"type": "text", "text": GOOD}]),
+    "NUL and half an emoji": changed(CONTENT, "\0\ud83d" + GOOD + "\udc00"),
+    "reasoning that is an object": changed((*CHOICE, "message", "reasoning"), {"a": "\ud800"}),
+}
+
+
+def test_a_reply_that_is_not_what_the_protocol_says_costs_its_own_row_alone(study):
+    """Whatever comes back: the run goes on, everything else is answered and can be written."""
+    replies = [*UNREADABLE.values(), *READABLE.values()]
+    for elicitation in ("verbalized", "sampled"):
+        users = {}
+
+        def script(body, number, users=users):
+            user = body["messages"][-1]["content"]
+            at = users.setdefault(user, len(users))
+            return replies[at] if at < len(replies) else completion(message(GOOD))
+
+        with Endpoint(script) as server:
+            result = cc.predict(
+                study, "openai:m", base_url=server.url, retries=1, samples=2, max_in_flight=1,
+                elicitation=elicitation, name=elicitation,
+            )  # fmt: skip
+        assert len(users) == result.total > len(replies)
+        assert result.statuses["error"] == len(UNREADABLE)
+        assert result.reasons["error: endpoint"] == len(UNREADABLE)
+        assert result.missing == 0
+    opened = cc.Study.open(study)
+    texts = opened.predictions(result.run_id, columns=["text", "status"]).to_pylist()
+    assert any("\0\ufffd" in json.loads(row["text"])[0]["text"] for row in texts if row["text"])
+    assert "m\ufffd" in opened.run_notes(result.run_id)["model_reported"]
+
+
+def test_a_message_in_parts_is_its_text_and_its_thinking():
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "{'1': 5} or"}]},
+        {"type": "reasoning", "reasoning": " not"},
+        {"type": "text", "text": '{"1": 40,'},
+        {"type": "output_text", "text": ' "2": 60}'},
+    ]
+    answers, _, _ = ask(lambda body, number: changed(CONTENT, parts))
+    assert answers["q1"].text == GOOD
+    assert answers["q1"].thinking == "{'1': 5} or not"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        [None], [{"token": "A", "logprob": None, "top_logprobs": []}],
+        [{"token": "A", "logprob": "x"}], [{"token": "A", "logprob": 800.0, "top_logprobs": []}],
+        [{"token": "A", "logprob": float("nan"), "top_logprobs": []}],
+        [{"token": None, "logprob": -1.0, "top_logprobs": None}], [], None,
+    ],
+)  # fmt: skip
+def test_log_probabilities_that_are_none_cost_their_own_row_alone(first):
+    def script(body, number):
+        reply = completion(message("A", logprobs=[("A", -0.1)]))
+        if body["messages"][-1]["content"] == "bad":
+            reply["choices"][0]["logprobs"] = {"content": first}
+        return reply
+
+    requests = [request(name, elicitation="logprob") for name in ("q1", "bad", "q2")]
+    answers, _, _ = ask(
+        script, requests, retries=1, max_in_flight=1, elicitation="logprob", temperature=None,
+        top_p=None, seed=None, max_tokens=1,
+    )  # fmt: skip
+    assert answers["bad"].error == "endpoint"
+    assert answers["q1"].option_probs == answers["q2"].option_probs == (math.exp(-0.1), 0.0)
+
+
+def test_a_server_that_turns_everything_away_is_quoted():
+    busy = (429, {}, {"error": {"message": f"Rate limit of {KEY} reached, see your plan"}})
+    requests = [request(f"q{number}") for number in range(20)]
+    says = r"20 requests in a row, .* status 429 \(Rate limit of <key> reached, see your plan\)$"
+    with pytest.raises(EngineError, match=says):
+        ask(lambda body, number: busy, requests, retries=0)
+
+
+def test_what_an_error_says_can_be_shown_on_a_terminal():
+    says = "bad \x1b[2J\x07 thing \ud800!"
+    with pytest.raises(EngineError) as caught:
+        ask(lambda body, number: (401, {}, {"error": {"message": says}}))
+    assert "bad [2J thing !" in str(caught.value)
+    assert str(caught.value).isprintable()
 
 
 def test_after_the_last_attempt_there_is_an_error_row_and_the_rest_is_answered():

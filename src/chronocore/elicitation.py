@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from chronocore.engines.base import Answer, Option, Request, Sample
+from chronocore.engines.base import Answer, Option, Request, Sample, well_formed
 from chronocore.errors import ConfigurationError
 from chronocore.pairs import mode_of
 from chronocore.parsing import (
@@ -210,7 +210,10 @@ def read_answer(answer: Answer, request: Request) -> dict[str, Any]:
     Definitions, section 4.
     """
     row: dict[str, Any] = dict.fromkeys(ANSWER_COLUMNS)
-    row["text"], row["thinking"] = answer.text, answer.thinking
+    # A row that cannot be written would take all others of its part with it.
+    text = None if answer.text is None else well_formed(answer.text)
+    thinking = None if answer.thinking is None else well_formed(answer.thinking)
+    row["text"], row["thinking"] = text, thinking
     if answer.error is not None:
         return row | {"status": "error", "reason": answer.error}
     if answer.status is not None:
@@ -224,30 +227,27 @@ def read_answer(answer: Answer, request: Request) -> dict[str, Any]:
                 row["choice"] = options.codes[mode_of(parsed.probs)[0]]
             return row
     elif request.kind == "modal":
-        choice = parse_choice(answer.text, options, answer.finish_reason, refusal=answer.refusal)
+        choice = parse_choice(text, options, answer.finish_reason, refusal=answer.refusal)
         row |= {"status": choice.status, "reason": choice.reason, "choice": choice.choice}
-        row["thinking"] = answer.thinking or choice.thinking
+        row["thinking"] = thinking or choice.thinking
         return row
-    elif answer.text is not None and (answer.refusal or answer.finish_reason == "content_filter"):
-        parsed = parse_distribution(
-            answer.text, options, answer.finish_reason, refusal=answer.refusal
-        )
+    elif text is not None and (answer.refusal or answer.finish_reason == "content_filter"):
+        parsed = parse_distribution(text, options, answer.finish_reason, refusal=answer.refusal)
     elif request.elicitation == "sampled":
-        samples = answer.samples if answer.samples is not None else _samples_in(answer.text)
+        samples = answer.samples if answer.samples is not None else _samples_in(text)
+        samples = [_well_formed_sample(sample) for sample in samples]
         parsed = distribution_of_samples(samples, options)
-        row["text"] = _samples_text(samples) if answer.text is None else answer.text
+        row["text"] = _samples_text(samples) if text is None else text
     elif request.elicitation == "logprob":
         if answer.option_probs is not None:
             masses: Sequence[float] = answer.option_probs
             row["text"] = _masses_text(masses, request.options)
         else:
-            masses = _masses_in(answer.text, request.options)
+            masses = _masses_in(text, request.options)
         parsed = distribution_of_options(masses)
     else:
-        parsed = parse_distribution(
-            answer.text, options, answer.finish_reason, refusal=answer.refusal
-        )
-        row["thinking"] = answer.thinking or parsed.thinking
+        parsed = parse_distribution(text, options, answer.finish_reason, refusal=answer.refusal)
+        row["thinking"] = thinking or parsed.thinking
     return row | {
         "status": parsed.status,
         "reason": parsed.reason,
@@ -255,6 +255,15 @@ def read_answer(answer: Answer, request: Request) -> dict[str, Any]:
         "raw_sum": parsed.raw_sum,
         "sum_off": None if parsed.raw_sum is None else parsed.sum_off,
     }
+
+
+def _well_formed_sample(sample: Sample) -> Sample:
+    return Sample(
+        None if sample.text is None else well_formed(sample.text),
+        None if sample.thinking is None else well_formed(sample.thinking),
+        sample.finish_reason,
+        sample.refusal,
+    )
 
 
 def _samples_text(samples: Sequence[Sample]) -> str:

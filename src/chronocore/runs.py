@@ -24,9 +24,10 @@ class RunStatus:
     ----------
     run_id, label, model, engine : str
     done, total : dict of str to int
-        Answers there, and prompts times repeats, by kind; for kinds that were asked.
+        Answers there, and prompts times repeats, by kind; for kinds that were asked. A row with
+        the status ``error`` is no answer.
     statuses : dict of str to int
-        The answers by status.
+        The rows by status.
     attempts : int
         Prompts asked, however often and whatever came back.
     prompt_tokens, completion_tokens : int
@@ -97,7 +98,7 @@ def _status(study: Study, run: dict[str, Any]) -> RunStatus:
         table = table.filter(pc.is_in(table["prompt_id"], value_set=prompts["prompt_id"]))
         if not len(table):
             continue
-        done[kind] += len(table)
+        done[kind] += len(table) - (pc.sum(pc.equal(table["status"], "error")).as_py() or 0)
         repeats[kind] = max(repeats[kind], pc.max(table["repeat"]).as_py() + 1)
         statuses.update(table["status"].to_pylist())
         written = pc.max(table["created_at"]).as_py()

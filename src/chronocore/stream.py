@@ -68,7 +68,7 @@ class Progress:
     first_answer : float or None
         Monotonic time of the first answer of this call.
     written : int
-        Of ``done``, safe in the study.
+        Of ``done``, safe in the study; without those that got no answer.
     stopping : bool
         The call was asked to stop and finishes what is in flight.
     """
@@ -342,7 +342,8 @@ class Writer:
         if not rows:
             return
         part = self._store.add_part(self._run_id, kind, self._table(rows))
-        self._state.written += len(rows)
+        status = self._columns.index("status")
+        self._state.written += sum(row[status] != "error" for row in rows)
         self._rows[kind] = []  # only now: what could not be written is still here
         if len(rows) < PART_ROWS // 2:
             self._small.setdefault(kind, []).append(part)

@@ -25,6 +25,7 @@ __all__ = [
     "answer_schema",
     "request_seed",
     "version_with",
+    "well_formed",
 ]
 
 #: Ways to get a distribution out of a model: it is asked for the distribution; it is asked many
@@ -242,3 +243,23 @@ def request_seed(seed: int, request: Request) -> int:
     """
     text = f"{seed}\x1f{request.prompt_id}\x1f{request.repeat}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def well_formed(text: str) -> str:
+    r"""Return a text that can be written down as UTF-8.
+
+    JSON may carry one half of a surrogate pair, and models write it when they are cut in the
+    middle of an emoji. Two halves become their character, a lone one U+FFFD.
+
+    Examples
+    --------
+    >>> well_formed("caf\u00e9 \ud83d") == "caf\u00e9 \ufffd"
+    True
+    >>> well_formed("\ud83d\ude00") == "\U0001f600"
+    True
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

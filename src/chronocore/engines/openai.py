@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,6 +35,7 @@ from chronocore.engines.base import (
     answer_schema,
     request_seed,
     version_with,
+    well_formed,
 )
 from chronocore.errors import ConfigurationError, EngineError, MissingDependencyError
 
@@ -57,6 +59,12 @@ FAILURES_IN_A_ROW = 20
 #: Back-off: the first wait and the longest, in seconds; Retry-After may ask for more.
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 _LONGEST_RETRY_AFTER = 600.0
+
+#: What a prediction can hold (32 bits), far above any answer.
+_MOST_TOKENS = 2**31 - 1
+
+#: Log-probabilities are rounded, so one may come out a little above 0.
+_PROBABILITY_TOLERANCE = 0.01
 
 _POLL_SECONDS = 0.1
 _CLOSE_SECONDS = 5.0
@@ -434,33 +442,32 @@ class OpenAIEngine:
 
     async def _ask(self, request: Request) -> Answer:
         """Return the answer to one request, however many calls it takes."""
-        choices: list[Any] = []
+        choices: list[_Choice] = []
         usage: list[int | None] = [None, None]
         missing = self._samples
         seed = self._seed_of(request)
         while missing > 0:
-            response = await self._call(request, missing, seed, len(choices))
-            if isinstance(response, Answer):
-                return response
-            self._note(response)
-            # A reply may hold fewer choices than asked for, or one of them twice.
-            distinct = {choice.index: choice for choice in response.choices}
-            choices += [distinct[index] for index in sorted(distinct)][:missing]
+            reply = await self._call(request, missing, seed, len(choices))
+            if isinstance(reply, Answer):
+                return reply
+            choices += reply.choices[:missing]
             missing = self._samples - len(choices)
-            for place, name in enumerate(("prompt_tokens", "completion_tokens")):
-                count = getattr(response.usage, name, None)
-                if isinstance(count, int):
-                    usage[place] = count + (usage[place] or 0)
+            for place, count in enumerate(reply.usage):
+                if count is not None:
+                    usage[place] = min(count + (usage[place] or 0), _MOST_TOKENS)
         return self._answer(request, choices, usage, seed)
 
-    async def _call(self, request: Request, count: int, seed: int | None, offset: int) -> Any:
+    async def _call(
+        self, request: Request, count: int, seed: int | None, offset: int
+    ) -> _Reply | Answer:
         """Return the reply to one call, or the answer that says why there is none."""
         openai = _client_module()
         estimate = (len(request.system) + len(request.user)) // 4 + count * (
             self.settings.max_tokens or 0
         )
-        error = "endpoint"
+        error, says = "endpoint", ""
         for attempt in range(self._retries + 1):
+            says = ""
             await self._wait_for_turn(estimate)
             wait: float | None = None
             try:
@@ -468,13 +475,13 @@ class OpenAIEngine:
                     response = await self._client.chat.completions.create(
                         **self._fields(request, count, seed, offset)
                     )
-                if getattr(response, "choices", None):
+                reply = self._read_reply(request, response)
+                if reply is not None:
                     self._failed_in_a_row = 0
                     self._answered += 1
-                    used = getattr(response.usage, "total_tokens", None)
-                    if self._rates[1] is not None and isinstance(used, int):
-                        self._rates[1].correct(used - estimate)
-                    return response
+                    if self._rates[1] is not None and reply.total_tokens is not None:
+                        self._rates[1].correct(reply.total_tokens - estimate)
+                    return reply
                 error, cause = "endpoint", "empty reply"
             except (TimeoutError, openai.APITimeoutError):
                 error, cause = "timeout", "time-out"
@@ -487,17 +494,24 @@ class OpenAIEngine:
                 if refused == "again":
                     continue
                 error, cause = "endpoint", f"status {failure.status_code}"
+                says = f" ({_scrubbed(_message(failure), self._key)})"
                 wait = _retry_after(failure.response.headers)
                 if wait is not None and failure.status_code in (429, 503):
                     self._paused_until = max(self._paused_until, time.monotonic() + wait)
-            except (openai.APIError, ValueError, TypeError, AttributeError) as failure:
+            except (
+                openai.APIError,
+                ArithmeticError,
+                AttributeError,
+                TypeError,
+                ValueError,
+            ) as failure:
                 error, cause = "endpoint", f"unreadable reply ({type(failure).__name__})"
             self._attempts[cause] += 1
             if attempt < self._retries:
                 backoff = min(_FIRST_WAIT * 2.0**attempt, _LONGEST_WAIT)
                 # Jitter, so that requests turned away together do not come back together.
                 await asyncio.sleep((wait or 0.0) + backoff * random.uniform(0.5, 1.0))
-        self._give_up(cause)
+        self._give_up(f"{cause}{says}")
         return Answer(request.prompt_id, request.repeat, error=error)
 
     def _fields(
@@ -546,14 +560,71 @@ class OpenAIEngine:
 
     # -- what came back -------------------------------------------------------------------
 
+    def _read_reply(self, request: Request, response: Any) -> _Reply | None:
+        """Take from a reply what is needed of it; the client does not check what servers send.
+
+        Returns
+        -------
+        _Reply or None
+            None if it holds no choice.
+
+        Raises
+        ------
+        ArithmeticError, AttributeError, TypeError, ValueError
+            It is not what the protocol says.
+        EngineError
+            The endpoint gives no log-probabilities.
+        """
+        if not getattr(response, "choices", None):
+            return None
+        # A reply may hold fewer choices than asked for, or one of them twice.
+        distinct = {choice.index: choice for choice in response.choices}
+        choices = []
+        for index in sorted(distinct):
+            sample, probs = self._sample(distinct[index]), None
+            refused = sample.refusal or sample.finish_reason == "content_filter"
+            if request.elicitation == "logprob" and not refused:
+                probs = self._option_probs(request, distinct[index])
+            choices.append(_Choice(sample, probs))
+        counts = ("prompt_tokens", "completion_tokens", "total_tokens")
+        usage = [_count(getattr(response.usage, name, None)) for name in counts]
+        for name, place in (("model_reported", "model"), ("system_fingerprint",) * 2):
+            value = getattr(response, place, None)
+            if value:
+                self._reported[name].add(self._text(str(value)))
+        return _Reply(choices, usage[:2], usage[2])
+
+    def _sample(self, choice: Any) -> Sample:
+        message = choice.message
+        extra = message.model_extra or {}
+        text, thinking = _content(message.content)
+        thinking = extra.get("reasoning_content") or extra.get("reasoning") or thinking
+        refusal = message.refusal
+        finish_reason = choice.finish_reason
+        if not isinstance(finish_reason, str | None):
+            raise TypeError("the finish reason is no text")
+        return Sample(
+            text=self._text(text or (str(refusal) if refusal else "")),
+            thinking=self._text(str(thinking)) if thinking else None,
+            finish_reason=None if finish_reason is None else self._text(finish_reason),
+            refusal=bool(refusal),
+        )
+
+    def _text(self, text: str) -> str:
+        """Return what may be written down: no lone surrogates, and not the key."""
+        # Short ones stand for no key on servers of one's own, and may be words of an answer.
+        if len(self._key) >= 8:
+            text = text.replace(self._key, "<key>")
+        return well_formed(text)
+
     def _answer(
         self,
         request: Request,
-        choices: Sequence[Any],
+        choices: Sequence[_Choice],
         usage: Sequence[int | None],
         seed: int | None,
     ) -> Answer:
-        samples = tuple(_sample(choice) for choice in choices)
+        samples = tuple(choice.sample for choice in choices)
         reasons = {sample.finish_reason for sample in samples}
         first = samples[0]
         common: dict[str, Any] = {
@@ -566,37 +637,35 @@ class OpenAIEngine:
         }
         if request.elicitation == "sampled":
             return Answer(samples=samples, **common)
-        refused = first.refusal or first.finish_reason == "content_filter"
-        if request.elicitation == "logprob" and not refused:
-            return Answer(option_probs=self._option_probs(request, choices[0]), **common)
+        if choices[0].option_probs is not None:
+            return Answer(option_probs=choices[0].option_probs, **common)
         return Answer(text=first.text, thinking=first.thinking, refusal=first.refusal, **common)
 
     def _option_probs(self, request: Request, choice: Any) -> tuple[float, ...]:
         """Sum the probabilities of the tokens that are an option's letter, spaces aside."""
         content = getattr(getattr(choice, "logprobs", None), "content", None)
         if not content:
+            if self._answered:  # others had them, so this reply is not whole
+                raise ValueError("no log-probabilities")
             raise EngineError(
                 f"{self._address} gives no log-probabilities for {self._model}; "
                 "use the elicitation sampled or verbalized"
             )
         place = {letter: i for i, letter in enumerate(option_letters(len(request.options)))}
-        given = {token.token: token.logprob for token in content[0].top_logprobs}
+        given = {token.token: token.logprob for token in content[0].top_logprobs or ()}
         given.setdefault(content[0].token, content[0].logprob)
         masses = [0.0] * len(place)
+        total = 0.0
         for token, logprob in given.items():
+            mass = math.exp(logprob)
+            if not mass <= 1.0 + _PROBABILITY_TOLERANCE:
+                raise ValueError("a token's probability is above 1")
+            total += mass
             if token.strip() in place:
-                masses[place[token.strip()]] += math.exp(logprob)
-        unseen = max(1.0 - math.fsum(math.exp(value) for value in given.values()), 0.0)
+                masses[place[token.strip()]] += mass
+        unseen = max(1.0 - total, 0.0)
         self._unseen = [self._unseen[0] + unseen, max(self._unseen[1], unseen)]
         return tuple(masses)
-
-    def _note(self, response: Any) -> None:
-        for name, value in (
-            ("model_reported", response.model),
-            ("system_fingerprint", getattr(response, "system_fingerprint", None)),
-        ):
-            if value:
-                self._reported[name].add(str(value))
 
     def _describe(self) -> None:
         self.notes["endpoint"] = self._address
@@ -669,7 +738,24 @@ class OpenAIEngine:
             raise EngineError(
                 f"{self._address} failed {self._failed_in_a_row} requests in a row, the last by: "
                 f"{cause}"
-            )
+            ) from None  # the client's own error may quote the key
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """One answer in a reply; the probabilities of the options where they were asked for."""
+
+    sample: Sample
+    option_probs: tuple[float, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    """What is kept of a reply; ``usage`` has the tokens of the prompt and of the answer."""
+
+    choices: list[_Choice]
+    usage: list[int | None]
+    total_tokens: int | None
 
 
 class _Rate:
@@ -743,17 +829,30 @@ def _sent(name: str, value: Any, omit: Sequence[str]) -> Any:
     return None if name in omit else value
 
 
-def _sample(choice: Any) -> Sample:
-    message = choice.message
-    extra = getattr(message, "model_extra", None) or {}
-    thinking = extra.get("reasoning_content") or extra.get("reasoning")
-    refusal = getattr(message, "refusal", None)
-    return Sample(
-        text=message.content or (str(refusal) if refusal else ""),
-        thinking=str(thinking) if thinking else None,
-        finish_reason=choice.finish_reason,
-        refusal=bool(refusal),
-    )
+def _content(content: Any) -> tuple[str, str | None]:
+    """Return the text and the thinking of a message, which is a text or a list of parts."""
+    if isinstance(content, str | None):
+        return content or "", None
+    if not isinstance(content, list):
+        raise TypeError("the content of a message is no text")
+    texts: list[str] = []
+    thinking: list[str] = []
+    for part in content:
+        kind = part["type"]
+        if kind in ("text", "output_text"):
+            texts.append(part["text"])
+        elif kind in ("thinking", "reasoning"):
+            inner = part.get(kind)
+            thinking.append(inner if isinstance(inner, str) else _content(inner)[0])
+        else:
+            raise ValueError(f"a message has a part that is no text: {kind!r}")
+    return "".join(texts), "".join(thinking) or None
+
+
+def _count(value: Any) -> int | None:
+    """Return a number of tokens, None for what cannot be one."""
+    usable = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
+    return value if usable else None
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -777,7 +876,8 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 def _message(failure: Any) -> str:
     body = getattr(failure, "body", None)
     text = body.get("message") if isinstance(body, dict) else None
-    text = " ".join(str(text or failure).split())
+    # It goes to terminals and into files: no escape sequences, no lone surrogates.
+    text = " ".join("".join(c if c.isprintable() else " " for c in str(text or failure)).split())
     return text if len(text) <= 300 else f"{text[:299]}…"
 
 

@@ -21,7 +21,6 @@ from markupsafe import Markup
 from chronocore.figures.draw import Gallery
 from chronocore.figures.svg import COLOURS
 from chronocore.metrics import BOUNDARIES, SHIFTS
-from chronocore.predict import prompts_of
 from chronocore.report.basis import (
     VALID,
     Basis,
@@ -503,25 +502,6 @@ def _unusable(results: Results, given: Mapping[str, pa.Table], prompts: Prompts)
         if shown:
             groups.append({"label": run.label, "answers": shown})
     return groups
-
-
-def _prompts(results: Results) -> dict[str, Row]:
-    """Return the prompts of every way in which a run asked, without their texts."""
-    columns = [
-        "prompt_id", "kind", "elicitation", "instruction", "survey", "variable", "country", "year",
-    ]  # fmt: skip
-    study = results.study
-    ways = dict.fromkeys(
-        [
-            ("default", "verbalized"),
-            *((row["instruction"], row["elicitation"]) for row in study.runs().to_pylist()),
-        ]
-    )
-    tables = [prompts_of(study, *way) for way in ways]
-    return {row["prompt_id"]: row for table in tables for row in table.select(columns).to_pylist()}
-
-
-# -- the page ------------------------------------------------------------------------------------
 
 
 def _column(values: list[Any]) -> Any:
