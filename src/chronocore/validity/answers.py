@@ -193,8 +193,6 @@ _ANSWERED = pa.schema(
 class _ScoreReference:
     """Answers score items without a model."""
 
-    in_flight = 0
-
     def __init__(self, name: str, protocol: Protocol, seed: int) -> None:
         if name not in REFERENCES:
             raise ConfigurationError(
@@ -235,9 +233,6 @@ class _ScoreReference:
             chosen = generator.choice(len(item.options), item.choose[1], replace=False)
             text = ", ".join(str(item.options[index].code) for index in sorted(chosen.tolist()))
             yield Answer(request.prompt_id, request.repeat, text=text, seed=stream)
-
-    def drain(self, seconds: float) -> None:
-        """Do nothing: nothing is ever on the way."""
 
     def close(self) -> None:
         """Do nothing."""
@@ -296,8 +291,6 @@ def _read_file(path: Path) -> pa.Table:
 
 class _FileAnswers:
     """The answers of one model in a file."""
-
-    in_flight = 0
 
     def __init__(
         self, path: Path, model: str, rows: list[tuple[int, dict[str, Any]]], digest: str
@@ -379,9 +372,6 @@ class _FileAnswers:
                 reason=row.get("reason") if given else None,
                 finish_reason=row.get("finish_reason"),
             )
-
-    def drain(self, seconds: float) -> None:
-        """Do nothing: nothing is ever on the way."""
 
     def close(self) -> None:
         """Do nothing; the file is read already."""
