@@ -52,9 +52,7 @@ def report_study(tmp_path_factory):
     return write_report_study(tmp_path_factory.mktemp("report"))
 
 
-@pytest.fixture(scope="session")
-def child_environment():
-    """Environment of a child process that imports the packages from this tree."""
+def _environment():
     roots = [str(ROOT / name) for name in ("src", "kernels", "cli", "bench", "data")]
     inherited = os.environ.get("PYTHONPATH")
     path = os.pathsep.join([*roots, *([inherited] if inherited else [])])
@@ -62,14 +60,20 @@ def child_environment():
 
 
 @pytest.fixture(scope="session")
-def run_cli(child_environment):
-    """Run the command line in a process of its own."""
+def child_environment():
+    """Environment of a child process that imports the packages from this tree."""
+    return _environment()
+
+
+@pytest.fixture(scope="session")
+def run_cli():
+    """Run the command line in a process of its own, with the environment of the moment."""
     import subprocess
 
     def run(*arguments, env=None, **options):
         return subprocess.run(
             [sys.executable, "-m", "chronocore_cli.main", *map(str, arguments)],
-            env={**child_environment, **(env or {})},
+            env={**_environment(), **(env or {})},
             capture_output=True,
             text=True,
             timeout=300,
