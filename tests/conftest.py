@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import shutil
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,14 @@ def report_study(tmp_path_factory):
     from report_study import write_report_study
 
     return write_report_study(tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heard():
+    """Hear every signal, also where the tests were started in the background (nohup, CI)."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def _environment():
