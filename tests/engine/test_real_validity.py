@@ -76,7 +76,8 @@ def test_one_engine_answers_both_stages_at_their_temperatures(folder, result):
     # At temperature 1 the same prompt gets different texts, each with a seed of its own.
     texts = {row["text"] for row in rows if row["stage"] == "seeds" and row["item"] == "F063"}
     assert len(texts) > 1
-    parts = (folder / "validity" / "answers" / f"run={result.run_ids['seeds']}").glob("*.parquet")
+    run = folder / "validity" / "answers" / f"run={result.run_ids['seeds']}"
+    parts = run.glob("kind=*/part-*.parquet")
     seeds = [s for p in parts for s in read_parquet(p, schema.VALIDITY_ANSWERS)["seed"].to_pylist()]
     assert len(set(seeds)) == len(seeds) == 10
 
