@@ -146,7 +146,8 @@ def read_parquet(
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
         found = file.schema_arrow
-        table = None if expected is not None else file.read(columns=columns)
+        # On one thread: those of older pyarrow can abort a process that ends soon after.
+        table = None if expected is not None else file.read(columns=columns, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise _damaged(path, error) from error
     if expected is not None:
@@ -154,7 +155,7 @@ def read_parquet(
         try:
             _check_schema(path, found, expected)
             schema.conform(found.empty_table(), expected)
-            table = schema.conform(file.read(columns=columns), wanted)
+            table = schema.conform(file.read(columns=columns, use_threads=False), wanted)
         except (KeyError, UnicodeDecodeError, pa.ArrowException) as error:
             raise StudyError(
                 f"{path} does not have the columns it should ({str(error).splitlines()[0]}); "
@@ -950,14 +951,10 @@ class Study(RunParts):
     def sweep_findings(self) -> pa.Table:
         """Return, for each cell of all sweeps, which findings hold."""
         columns = ["cell_id", "measure", "holds", "support"]
-        tables = [
-            pq.read_table(
-                pa.BufferReader(storage.read_bytes(part)),
-                columns=columns,
-                filters=[("kind", "=", "finding")],
-            )
-            for part in self._sweep_parts()
-        ]
+        tables = []
+        for part in self._sweep_parts():
+            found = read_parquet(part, schema.SWEEP, [*columns, "kind"])
+            tables.append(found.filter(pc.equal(found["kind"], "finding")).select(columns))
         empty = pa.schema([schema.SWEEP.field(name) for name in columns]).empty_table()
         return pa.concat_tables(tables) if tables else empty
 
