@@ -57,7 +57,7 @@ def test_redrawn_shares_equal_the_reference(data, size, number, repeats):
     )  # fmt: skip
     for repeat in range(repeats):
         expected = reference.multinomial(11, number * repeats + repeat, size, probs)
-        own = shares[starts[1] + repeat * k : starts[1] + (repeat + 1) * k]
+        own = shares[repeat, starts[1] : starts[1] + k]
         np.testing.assert_array_equal(own, np.array(expected) / size)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -12,11 +14,16 @@ import pytest
 from reference import multinomial as reference
 
 import chronocore as cc
+from chronocore.config import ScoreSettings
 from chronocore.identity import derived_seed
 from chronocore.inference import seed_base
+from chronocore.intervals import cell_interval, cell_shares
 from chronocore.noise import respondents
-from chronocore.redraws import GoldRedraws
+from chronocore.redraws import _REDRAWN, GoldRedraws
 from chronocore.scores import pair_predictions, pair_scores
+from chronocore.tables import differences, measures
+from chronocore.tables.cells import Benchmark
+from chronocore.tables.intervals import Quantity, Shares, column_of, intervals_for
 
 
 @pytest.fixture(scope="module")
@@ -131,16 +138,85 @@ def test_redraws_do_not_depend_on_the_view_or_the_model(blurred_study):
     assert not np.array_equal(other, whole)
 
 
-def test_what_is_observed_stays(blurred_study):
+def declared():
+    """Every quantity and set of classes that a table is made of."""
+    found = {}
+    for module in (measures, differences):
+        for name, value in vars(module).items():
+            parts = value.items() if isinstance(value, dict) else [(0, value)]
+            for key, part in parts:
+                for place, one in enumerate(part if isinstance(part, tuple) else (part,)):
+                    if isinstance(one, Quantity | Shares):
+                        found[name, key, place] = one
+    return list(found.values())
+
+
+def test_what_gold_decides_is_declared(blurred_study):
+    _, _, scores = scored(blurred_study, "near")
+    kinds = {True: 0, False: 0}
+    for what in declared():
+        of = what.codes if isinstance(what, Shares) else partial(column_of, what)
+        changes = False
+        for value in (-1, 0, 1):
+            # Everything a redraw changes, put to one value.
+            other = {name: np.full_like(getattr(scores, name), value) for name in _REDRAWN}
+            changed = of(replace(scores, **other))
+            changes |= not np.array_equal(changed, of(scores), equal_nan=changed.dtype != np.int8)
+        assert changes == what.by_gold, what
+        kinds[what.by_gold] += 1
+    assert kinds[False] == 4
+    assert kinds[True] > 20
+
+
+def test_every_view_has_its_own_tolerance(blurred_study):
     opened, _, scores = scored(blurred_study, "near")
     redraws = GoldRedraws(opened.gold(), seed=1, repeats=3)
-    for name in ("d_m", "shift", "stability", "identical_old", "n_timepoints"):
-        drawn = redraws.column(scores, name, lambda s, name=name: getattr(s, name))
-        np.testing.assert_array_equal(drawn, np.tile(getattr(scores, name), (3, 1)))
     strict = scores.within(0.02)
     outcome = redraws.column(strict, "strict", lambda s: s.outcome)
     both = redraws.column(strict, "d_old", lambda s: s.d_old) <= np.float32(0.02)
     assert ((outcome <= 1) == both).all()
+    d_m = redraws.column(scores, "d_m", lambda s: s.d_m)
+    np.testing.assert_array_equal(d_m, np.tile(scores.d_m, (3, 1)))
+
+
+@pytest.mark.parametrize("cluster", ["pair", "country"])
+def test_cells_drawn_together_equal_those_drawn_alone(blurred_study, cluster):
+    opened, _, scores = scored(blurred_study, "near")
+    settings = ScoreSettings(cluster=cluster, gold_error=True, resamples=50, seed=3)
+    together = intervals_for(settings, Benchmark(opened.pairs(), opened.gold(), opened.items()))
+    views = [scores, scores.within(0.05), scores.take(np.arange(0, len(scores), 2))]
+    asked = []
+    for number, view in enumerate(views):
+        for what in declared():
+            rows = np.flatnonzero(np.arange(len(view)) % 3 != number)
+            if isinstance(what, Quantity) and what.defined is not None:
+                rows = rows[what.defined(view)[rows]]
+            if isinstance(what, Shares):
+                rows = rows[what.codes(view)[rows] >= 0]
+            draw = together.shares if isinstance(what, Shares) else together.statistic
+            asked.append((view, what, rows, number, draw(what, view, rows, number)))
+    together.finish()
+    for view, what, rows, seed, found in asked:
+        options = {
+            "n_resamples": 50, "seed": seed,
+            "clusters": None if cluster == "pair" else together.clusters[view.pair[rows]],
+        }  # fmt: skip
+        of = what.codes if isinstance(what, Shares) else partial(column_of, what)
+        redrawn = None
+        if what.by_gold:
+            redrawn = together.redraws.column(view, object(), of)[:, rows]
+        if isinstance(what, Shares):
+            codes = what.codes(view)[rows]
+            expected = cell_shares(codes, len(what.names), redrawn=redrawn, **options)
+            scale = 100.0
+        else:
+            values = np.asarray(what.values(view)[rows], dtype=np.float64)
+            expected = cell_interval(values, what.statistic, redrawn=redrawn, **options)
+            scale = what.scale
+        got = np.array([found.estimate, found.low, found.high])
+        np.testing.assert_allclose(
+            got, np.reshape(expected, (3, -1)) * scale, rtol=1e-12, atol=1e-12 * scale
+        )
 
 
 def cells(study, names):

@@ -16,7 +16,7 @@ from chronocore_kernels.multinomial import LANES, draw_resamples, log_factorials
 from chronocore_kernels.resampling import counted_sum, draw_indices, gather_sum, rank_replicate
 from chronocore_kernels.selection import select
 
-__all__ = ["count_ends", "mean_ends", "rank_ends", "weighted_mean_ends"]
+__all__ = ["count_ends", "mean_ends", "quantile_ends", "rank_ends", "weighted_mean_ends"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -27,7 +27,7 @@ _PARTS = 64
 
 
 @inline
-def _ends(replicates: Floats, levels: Floats, out: Floats) -> None:
+def quantile_ends(replicates: Floats, levels: Floats, out: Floats) -> None:
     """Write the type-7 quantiles at ascending levels; reorders the replicates."""
     last = replicates.shape[0] - 1
     first = 0
@@ -83,7 +83,7 @@ def mean_ends(
                     start = starts[first + j]
                     replicates[j, r] = gather_sum(values[start : start + n], index[:n]) / n
             for j in range(count):
-                _ends(replicates[j], levels, out[first + j])
+                quantile_ends(replicates[j], levels, out[first + j])
     return out
 
 
@@ -117,7 +117,7 @@ def weighted_mean_ends(
                     counts[np.uint64(index[i])] += np.int32(1)
                 above = counted_sum(columns[0, start : start + n], counts)
                 replicates[r] = above / counted_sum(columns[1, start : start + n], counts)
-            _ends(replicates, levels, out[cell])
+            quantile_ends(replicates, levels, out[cell])
     return out
 
 
@@ -174,7 +174,7 @@ def rank_ends(
                     bases[cell],
                     r,
                 )
-            _ends(replicates, levels, out[cell])
+            quantile_ends(replicates, levels, out[cell])
     return out
 
 
@@ -234,7 +234,7 @@ def _count_ends(
             known = table if size < table.shape[0] else table[:0]
             for block in range(0, n_resamples, LANES):
                 draw_resamples(
-                    shares, size, bases[cell], block, min(block + LANES, n_resamples), known, drawn
+                    shares, size, bases[cell], block, 1, known, drawn[:, block : block + LANES]
                 )
             for j in range(n_classes):
                 _counted_ends(drawn[j], levels, out[first + j])

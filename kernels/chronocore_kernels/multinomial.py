@@ -431,21 +431,21 @@ def draw_resamples(
     size: int,
     base: np.uint64,
     first: int,
-    last: int,
+    step: int,
     table: Floats,
     out: NDArray[np.int32],
 ) -> None:
-    """Fill the columns of ``out`` from ``first`` up to ``last``."""
-    n = last - first
+    """Fill the columns of ``out`` with resamples ``first``, ``first + step`` and so on."""
+    n = out.shape[1]
     left = np.empty(n, dtype=np.float64)
     keys = np.empty(n, dtype=np.uint64)
     drawn = np.empty(n, dtype=np.float64)
     scratch = _scratch(n)
     for i in range(n):
         left[i] = np.float64(size)
-        keys[i] = base + np.uint64(first + i) * _SAMPLE_STEP
+        keys[i] = base + np.uint64(first + i * step) * _SAMPLE_STEP
     for j in range(out.shape[0]):
-        row = out[j, first:last]
+        row = out[j]
         _binomials(left, keys, shares[0, j], shares[1, j], table, drawn, scratch)
         for i in range(n):
             row[i] = np.int32(drawn[i])
@@ -467,7 +467,7 @@ def _multinomial_counts(
     for block in numba.prange((n_resamples + width - 1) // width):
         first = block * width
         last = min(first + width, n_resamples)
-        draw_resamples(shares, size, base, first, last, table, out)
+        draw_resamples(shares, size, base, first, 1, table, out[:, first:last])
 
 
 @inline
@@ -680,13 +680,13 @@ def _redrawn_shares(
     base: np.uint64,
     table: Floats,
     starts_out: Integers,
-    repeats: int,
     out: Floats,
 ) -> None:
+    repeats = out.shape[0]
     for row in numba.prange(lengths.shape[0]):
         k = lengths[row]
         shares = probs[starts[row] : starts[row] + k]
-        redrawn = out[starts_out[row] : starts_out[row] + repeats * k]
+        redrawn = out[:, starts_out[row] : starts_out[row] + k]
         here = np.empty(k, dtype=np.float64)
         after = np.empty(k, dtype=np.float64)
         total = 0.0
@@ -707,7 +707,7 @@ def _redrawn_shares(
         for j in range(k):
             _binomials(left, keys, here[j], after[j], known, drawn, scratch)
             for i in range(repeats):
-                redrawn[i * k + j] = drawn[i] / size
+                redrawn[i, j] = drawn[i] / size
                 left[i] -= drawn[i]
                 keys[i] += _CLASS_STEP
 
@@ -897,14 +897,14 @@ def redrawn_shares(
 
     Returns
     -------
-    shares : (sum of R * K,) float64
-        Row by row, sample by sample, option by option.
+    shares : (R, sum of K) float64
+        A sample of every row, then the next one: what is compared lies close together.
     starts : (N,) int64
-        Where the samples of each row begin.
+        Where each row begins in a sample of all.
     """
-    ends = np.cumsum(lengths * repeats)
-    starts_out = ends - lengths * repeats
-    out = np.empty(int(ends[-1]) if len(ends) else 0)
+    ends = np.cumsum(lengths)
+    starts_out = ends - lengths
+    out = np.empty((repeats, int(ends[-1]) if len(ends) else 0))
     _redrawn_shares(
         _writable(probs),
         _writable(starts),
@@ -914,7 +914,6 @@ def redrawn_shares(
         base,
         log_factorials(),
         starts_out,
-        repeats,
         out,
     )
     return out, starts_out

@@ -20,6 +20,7 @@ __all__ = [
     "counted_sum",
     "draw_indices",
     "gather_sum",
+    "rank_draw",
     "rank_replicate",
     "rank_replicates",
     "resample_indices",
@@ -265,6 +266,43 @@ def alias_table(weights: Floats) -> tuple[Floats, Integers]:
 
 
 @inline
+def rank_draw(
+    n: int,
+    rank: int,
+    fraction: float,
+    first: int,
+    threshold: Floats,
+    alias: Integers,
+    moves: Floats,
+    base: np.uint64,
+    resample: int,
+) -> tuple[int, int]:
+    """Return which two of n ascending values, counted from 1, a replicate lies between.
+
+    Without a ``fraction`` the second is the first. See :func:`rank_replicates`.
+    """
+    cells = np.uint64(threshold.shape[0])
+    counter = base + np.uint64(resample) * _WORDS_A_RANK * GOLDEN
+    word = mix(counter + GOLDEN)
+    # The product of the upper half gives the cell, what is left over the coin.
+    product = (word >> S32) * cells
+    cell = np.int64(product >> S32)
+    rest = ((product & LOW) << S32) | (word & LOW)
+    coin = np.float64(rest >> _S11) * 2.0**-53
+    if coin >= threshold[cell]:
+        cell = alias[cell]
+    a = int(first + cell)
+    b = a
+    if fraction > 0.0 and unit(mix(counter + GOLDEN + GOLDEN)) < moves[cell]:
+        t = -log(unit(mix(counter + GOLDEN + GOLDEN + GOLDEN))) * (1.0 / max(n - rank, 1))
+        smallest = 1.0 - exp(-t)
+        if t < 0.01:
+            smallest = t * (1.0 - t * (0.5 - t * (1 / 6 - t * (1 / 24 - t * (1 / 120)))))
+        b = min(a + 1 + int((n - a) * smallest), n)
+    return a, b
+
+
+@inline
 def rank_replicate(
     ascending: Floats,
     rank: int,
@@ -277,27 +315,11 @@ def rank_replicate(
     resample: int,
 ) -> float:
     """Return one replicate of a quantile; see :func:`rank_replicates`."""
-    n = ascending.shape[0]
-    cells = np.uint64(threshold.shape[0])
-    counter = base + np.uint64(resample) * _WORDS_A_RANK * GOLDEN
-    word = mix(counter + GOLDEN)
-    # The product of the upper half gives the cell, what is left over the coin.
-    product = (word >> S32) * cells
-    cell = np.int64(product >> S32)
-    rest = ((product & LOW) << S32) | (word & LOW)
-    coin = np.float64(rest >> _S11) * 2.0**-53
-    if coin >= threshold[cell]:
-        cell = alias[cell]
-    a = first + cell
+    a, b = rank_draw(
+        ascending.shape[0], rank, fraction, first, threshold, alias, moves, base, resample
+    )
     value = ascending[a - 1]
     if fraction > 0.0:
-        b = a
-        if unit(mix(counter + GOLDEN + GOLDEN)) < moves[cell]:
-            t = -log(unit(mix(counter + GOLDEN + GOLDEN + GOLDEN))) * (1.0 / max(n - rank, 1))
-            smallest = 1.0 - exp(-t)
-            if t < 0.01:
-                smallest = t * (1.0 - t * (0.5 - t * (1 / 6 - t * (1 / 24 - t * (1 / 120)))))
-            b = min(a + 1 + np.int64((n - a) * smallest), n)
         value += (ascending[b - 1] - value) * fraction
     return float(value)
 

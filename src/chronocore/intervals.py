@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chronocore.errors import InvalidInputError
-from chronocore.inference import bootstrap, class_shares, seed_base
-from chronocore_kernels import resampling, two_level
+from chronocore.inference import (
+    _rank_law,
+    _rank_place,
+    bootstrap,
+    class_shares,
+    seed_base,
+)
+from chronocore_kernels import resampling, two_level, unit_cells
+from chronocore_kernels.jit import threads
 
 __all__ = [
+    "Cell",
+    "MedianLaws",
     "Units",
     "cell_interval",
     "cell_shares",
     "column_estimates",
     "ends",
+    "ends_of_cells",
+    "level_ends",
+    "median_laws",
+    "threads_for",
     "two_level_replicates",
     "units_of",
 ]
@@ -26,6 +42,9 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _MAXIMUM_CLASSES = 127
+
+# Draws that are worth another thread: half a millisecond of them.
+_DRAWS_A_THREAD = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,29 +181,161 @@ def ends(replicates: Floats, confidence_level: float) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _moved_back(
-    observed: Floats,
-    redrawn: Floats | None,
-    statistic: str,
-    units: Units,
-    n_resamples: int,
-    confidence_level: float,
-    seed: int,
-) -> tuple[Floats, Floats, Floats]:
-    """Return estimate, low and high of columns (m, n) with redraws (m, R, n).
+def level_ends(confidence_level: float) -> Floats:
+    """Return the two levels of the replicates between which an interval lies."""
+    tail = (1 - confidence_level) / 2
+    return np.array([tail, 1 - tail])
 
-    Redrawing adds the error of the surveys once more and moves statistics that are not linear in
-    the distributions: a distance near zero can only grow. The interval is moved back by what all
-    redraws together move the statistic, and keeps its width.
+
+def threads_for(draws: int) -> AbstractContextManager[None]:
+    """Return as many threads as ``draws`` random numbers are worth."""
+    return threads(1 + draws // _DRAWS_A_THREAD)
+
+
+# -- many cells of one column ----------------------------------------------------------------------
+
+
+class MedianLaws(NamedTuple):
+    """What the medians of samples of some sizes are drawn from, side by side.
+
+    See :func:`chronocore_kernels.cells.rank_ends`.
     """
-    estimate = column_estimates(observed, statistic)
-    columns = observed[:, None] if redrawn is None else redrawn
-    replicates = two_level_replicates(columns, statistic, units, n_resamples, seed)
-    low, high = ends(replicates, confidence_level)
-    if redrawn is not None:
-        moved = column_estimates(redrawn.reshape(len(redrawn), -1), statistic) - estimate
-        low, high = low - moved, high - moved
-    return estimate, low, high
+
+    laws: Integers
+    ranks: Integers
+    fractions: Floats
+    firsts: Integers
+    tables: Integers
+    threshold: Floats
+    alias: Integers
+    moves: Floats
+
+
+@lru_cache(maxsize=4096)
+def _median_law(n: int) -> tuple[int, float, int, Floats, Integers, Floats]:
+    """Return what a median's replicates are drawn from; it depends on the sample's size alone."""
+    rank, fraction = _rank_place(n, 0.5)
+    first, chances, moves = _rank_law(n, rank, fraction > 0)
+    threshold, alias = resampling.alias_table(chances)
+    return rank, fraction, first, threshold, alias, moves
+
+
+def median_laws(sizes: Integers) -> MedianLaws:
+    """Return the laws of the medians of samples of these sizes."""
+    distinct, which = np.unique(sizes, return_inverse=True)
+    ranks, fractions, firsts, *columns = zip(*(_median_law(int(n)) for n in distinct), strict=True)
+    threshold, alias, moves = (np.concatenate(column) for column in columns)
+    return MedianLaws(
+        which.reshape(-1).astype(np.int64),
+        np.array(ranks, dtype=np.int64),
+        np.array(fractions, dtype=np.float64),
+        np.array(firsts, dtype=np.int64),
+        np.cumsum([0, *(len(one) for one in columns[0])]).astype(np.int64),
+        threshold,
+        alias,
+        moves,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Some rows of a column whose statistic has an interval.
+
+    Attributes
+    ----------
+    rows : (n,) int64
+        At least one.
+    base : uint64
+        Where the stream of its resamples begins (:func:`chronocore.inference.seed_base`).
+    clusters : (n,) array, optional
+        Labels.
+    weights : (n,) float64, optional
+        For means.
+    """
+
+    rows: Integers
+    base: np.uint64
+    clusters: NDArray[Any] | None = None
+    weights: Floats | None = None
+
+
+def ends_of_cells(
+    column: NDArray[Any],
+    statistic: str,
+    cells: Sequence[Cell],
+    *,
+    n_classes: int = 0,
+    n_resamples: int = 1000,
+    confidence_level: float = 0.95,
+) -> Floats:
+    """Return the ends of the intervals of cells of one column, and the statistic of its redraws.
+
+    Parameters
+    ----------
+    column : (R, N)
+        R redraws of the values of all rows, NaN where undefined; or int8 classes, negative where
+        undefined.
+    statistic : {"mean", "median", "shares"}
+    cells : sequence of Cell
+        All with clusters or all without, likewise weights.
+    n_classes : int
+        For shares.
+    n_resamples, confidence_level
+        As in :func:`cell_interval`.
+
+    Returns
+    -------
+    (c, 3) float64, for shares (c, n_classes, 3)
+        Low end, high end, and the statistic of all redraws together; NaN where no resample has a
+        value.
+
+    Notes
+    -----
+    Resample b takes redraw b mod R. Shares and medians of pairs are drawn from the law of their
+    resamples, everything of clusters from the clusters.
+    """
+    # The costly ones first, as the kernels deal them to the threads.
+    order = sorted(range(len(cells)), key=lambda i: -len(cells[i].rows))
+    clustered = cells[0].clusters is not None
+    units = [units_of(cells[i].clusters, len(cells[i].rows)) for i in order]
+    sizes = np.array([len(cells[i].rows) for i in order], dtype=np.int64)
+    rows = [
+        cells[i].rows[own.order] if clustered else cells[i].rows
+        for i, own in zip(order, units, strict=True)
+    ]
+    row_starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    unit_starts = np.concatenate([[0], np.cumsum([len(own.offsets) for own in units])])
+    bases = np.array([cells[i].base for i in order], dtype=np.uint64)
+    flat = np.concatenate(rows).astype(np.int64, copy=False)
+    offsets = np.concatenate([own.offsets for own in units])
+    found = np.empty((len(cells), 3 * max(n_classes, 1)))
+    levels = level_ends(confidence_level)
+    with threads_for(int(sizes.sum()) * n_resamples):
+        if statistic == "shares":
+            drawn = unit_cells.unit_count_ends(
+                column, n_classes, flat, row_starts, offsets, unit_starts, clustered, bases,
+                levels, n_resamples,
+            )  # fmt: skip
+        elif statistic == "median":
+            drawn = unit_cells.unit_median_ends(
+                column, flat, row_starts, offsets, unit_starts, clustered, bases,
+                *median_laws(sizes), levels, n_resamples,
+            )  # fmt: skip
+        else:
+            weights = [
+                np.asarray(weight)[own.order]
+                for weight, own in zip((cells[i].weights for i in order), units, strict=True)
+                if weight is not None
+            ]
+            drawn = unit_cells.unit_mean_ends(
+                column, flat, np.concatenate(weights) if weights else np.empty(0), row_starts,
+                offsets, unit_starts, clustered, bases, levels, n_resamples,
+            )  # fmt: skip
+    found[order] = drawn.reshape(len(cells), -1)
+    return found.reshape(len(cells), n_classes, 3) if statistic == "shares" else found
+
+
+# -- one cell --------------------------------------------------------------------------------------
 
 
 def _check_redrawn(redrawn: Any, n: int, dtype: type[np.generic]) -> NDArray[Any]:
@@ -274,41 +425,23 @@ def cell_interval(
         )  # fmt: skip
         estimate, low, high = (float(part[1]) for part in shares)
         return estimate, low, high
-    units = units_of(clusters, len(column))
-    if weights is not None:
-        return _weighted(
-            column, again, np.asarray(weights, dtype=np.float64), statistic, units, n_resamples,
-            confidence_level, seed,
-        )  # fmt: skip
-    found = _moved_back(
-        column[None], again[None], statistic, units, n_resamples, confidence_level, seed
-    )
-    estimate, low, high = (float(part[0]) for part in found)
-    return estimate, low, high
-
-
-def _weighted(
-    column: Floats,
-    redrawn: Floats,
-    weights: Floats,
-    statistic: str,
-    units: Units,
-    n_resamples: int,
-    confidence_level: float,
-    seed: int,
-) -> tuple[float, float, float]:
-    """Return a weighted mean as the ratio of two means that share every resample."""
-    if statistic == "median":
+    if statistic == "median" and weights is not None:
         raise InvalidInputError("weights are for means and proportions, not for medians")
-    present = np.where(np.isnan(redrawn), np.nan, weights)
-    parts = np.stack([redrawn * weights, present])
-    drawn = two_level_replicates(parts, "mean", units, n_resamples, seed)
-    with np.errstate(invalid="ignore"):
-        low, high = ends(drawn[:, :1] / drawn[:, 1:], confidence_level)
-        total = np.nansum(parts, axis=(1, 2))
-        estimate = float(weights @ column / weights.sum())
-        moved = float(total[0] / total[1]) - estimate
-    return estimate, float(low[0]) - moved, float(high[0]) - moved
+    cell = Cell(
+        np.arange(len(column)),
+        seed_base(seed),
+        None if clusters is None else np.asarray(clusters),
+        None if weights is None else np.asarray(weights, dtype=np.float64),
+    )
+    low, high, centre = ends_of_cells(
+        again, "median" if statistic == "median" else "mean", [cell], n_resamples=n_resamples,
+        confidence_level=confidence_level,
+    )[0]  # fmt: skip
+    if cell.weights is None:
+        estimate = float(column_estimates(column[None], statistic)[0])
+    else:
+        estimate = float(cell.weights @ column / cell.weights.sum())
+    return estimate, float(low - (centre - estimate)), float(high - (centre - estimate))
 
 
 def cell_shares(
@@ -363,19 +496,14 @@ def cell_shares(
         return nothing, nothing.copy(), nothing.copy()
     if n_classes > _MAXIMUM_CLASSES:
         raise InvalidInputError(f"at most {_MAXIMUM_CLASSES} classes, not {n_classes}")
-    units = units_of(clusters, len(classes))
     again = classes[None] if redrawn is None else _check_redrawn(redrawn, len(classes), np.int8)
-    drawn = two_level.two_level_counts(
-        units.ordered(again.astype(np.int8, copy=False)),
-        n_classes,
-        units.offsets,
-        seed_base(seed),
-        n_resamples,
+    cell = Cell(
+        np.arange(len(classes)), seed_base(seed), None if clusters is None else np.asarray(clusters)
     )
-    with np.errstate(invalid="ignore"):
-        low, high = ends(drawn / drawn.sum(axis=1, keepdims=True), confidence_level)
+    low, high, centre = ends_of_cells(
+        again.astype(np.int8, copy=False), "shares", [cell], n_classes=n_classes,
+        n_resamples=n_resamples, confidence_level=confidence_level,
+    )[0].T  # fmt: skip
     estimate = np.bincount(classes, minlength=n_classes) / len(classes)
-    # Counting class by class: bincount would first make eight bytes of each of them.
-    valid = np.array([np.count_nonzero(again == code) for code in range(n_classes)])
-    moved = valid / max(int(valid.sum()), 1) - estimate
+    moved = centre - estimate
     return estimate, np.clip(low - moved, 0.0, 1.0), np.clip(high - moved, 0.0, 1.0)

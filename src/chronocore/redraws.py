@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
@@ -33,17 +33,16 @@ __all__ = ["REDRAWS", "GoldRedraws"]
 REDRAWS = 100
 
 # Predictions whose redrawn scores are kept, in single precision: they are random draws. At the size
-# of the paper's study that is some 45 MB each; six models and their references fit.
-_KEPT = 18
-_KEPT_VIEWS = 6
+# of the paper's study that is some 45 MB each. A comparison of models asks for all of them in turn.
+_KEPT = 12
 # What naming the year does has ten quantities, asked for group by group.
 _KEPT_COLUMNS = 16
 
+# Rows that are scored at a time.
+_BLOCK_ROWS = 100_000
+
 # Outcomes are decided anew for the tolerance of every view.
 _TAU = 0.10
-
-# Of the columns that stay as observed, those that quantities are made of.
-_OBSERVED = ("d_m", "identical_old", "identical_new", "shift", "stability", "n_timepoints")
 
 #: What a redraw of gold changes; everything else of a pair stays as it was observed.
 _REDRAWN = (
@@ -88,14 +87,13 @@ class GoldRedraws:
         self._scored: OrderedDict[int, tuple[PairPredictions, dict[str, NDArray[Any]]]] = (
             OrderedDict()
         )
-        self._views: OrderedDict[int, tuple[PairScores, Integers, PairScores]] = OrderedDict()
         self._columns: OrderedDict[tuple[int, int], tuple[PairScores, object, NDArray[Any]]] = (
             OrderedDict()
         )
 
     @cached_property
     def _drawn(self) -> tuple[NDArray[np.float64], Integers]:
-        """The redraws of every time point, and where those of each begin."""
+        """The redraws of all time points, (R, M), and where each of them begins."""
         rows = self._rows
         return multinomial.redrawn_shares(
             rows.values, rows.starts, rows.lengths, self._sizes, np.arange(len(rows)),
@@ -120,46 +118,58 @@ class GoldRedraws:
         if key in self._columns:
             self._columns.move_to_end(key)
             return self._columns[key][2]
-        place, flat = self._view(scores)
-        found = values(flat).reshape(self.repeats, -1)[:, place]
+        flat = self.flat(scores)
+        found = values(flat).reshape(self.repeats, -1)[:, self.place(scores)]
         # With what the key is made of, so that no id is used again while it is here.
         self._columns[key] = (scores, what, found)
         if len(self._columns) > _KEPT_COLUMNS:
             self._columns.popitem(last=False)
         return found
 
-    def _view(self, scores: PairScores) -> tuple[Integers, PairScores]:
-        """Return where the pairs of a view stand, and the scores of redraw after redraw."""
-        key = id(scores)
-        if key in self._views:
-            self._views.move_to_end(key)
-            return self._views[key][1:]
-        data = scores.data
-        if data is None:
-            raise InvalidInputError("scores without their predictions cannot be drawn again")
+    def place(self, scores: PairScores) -> Integers:
+        """Return where the pairs of a view stand in a redraw of :meth:`flat`."""
+        return np.searchsorted(_data(scores).index, scores.pair)
+
+    def flat(self, scores: PairScores) -> PairScores:
+        """Return the scores of all pairs of the predictions of a view, redraw after redraw.
+
+        Parameters
+        ----------
+        scores : PairScores
+            With its ``data``; its tolerance is used.
+
+        Returns
+        -------
+        PairScores
+            R * N pairs. Of what predictions and observed gold decide it has the predicted change
+            and the number of time points; the rest is left blank.
+        """
+        data = _data(scores)
         arrays = self._against_gold(data)
-        place = np.searchsorted(data.index, scores.pair)
         size = self.repeats * len(data)
-        columns: dict[str, NDArray[Any]] = {}
+        d_m = rows_distance(data.old, data.new, data.supports)
+        n_timepoints = np.diff(data.point_starts)
+        columns: dict[str, NDArray[Any]] = {
+            "d_m": np.tile(d_m, self.repeats),
+            "n_timepoints": np.tile(n_timepoints, self.repeats),
+        }
+        for name in _REDRAWN:
+            columns[name] = arrays[name].reshape(size, *arrays[name].shape[2:])
         for name in (column.name for column in fields(PairScores)):
-            if name in ("tau", "data"):
-                continue
-            if name in _REDRAWN:
-                columns[name] = arrays[name].reshape(size, *arrays[name].shape[2:])
-                continue
-            own = getattr(scores, name)
-            whole = np.zeros(len(data), dtype=own.dtype)
-            if name in _OBSERVED:
-                whole[place] = own
-                columns[name] = np.tile(whole, self.repeats)
-            else:
-                # No quantity is made of it.
-                columns[name] = np.broadcast_to(whole[:1], size)
-        flat = PairScores(**columns, tau=_TAU, data=data).within(scores.tau)
-        self._views[key] = (scores, place, flat)
-        if len(self._views) > _KEPT_VIEWS:
-            self._views.popitem(last=False)
-        return place, flat
+            if name not in (*columns, "tau", "data"):
+                columns[name] = np.broadcast_to(np.zeros(1, getattr(scores, name).dtype), size)
+        flat = PairScores(**columns, tau=_TAU, data=data)
+        return flat if scores.tau == _TAU else flat.within(scores.tau)
+
+    def forget(self, undated: Rows) -> None:
+        """Free what is kept of predictions with these undated ones."""
+        for key, (data, _) in list(self._scored.items()):
+            if data.undated is undated:
+                del self._scored[key]
+
+    def kept(self, data: PairPredictions) -> bool:
+        """Return whether the redrawn scores of some predictions are at hand."""
+        return id(data) in self._scored
 
     def _against_gold(self, data: PairPredictions) -> dict[str, NDArray[Any]]:
         """Return the columns that rest on gold, each of shape (R, n, ...)."""
@@ -180,9 +190,17 @@ class GoldRedraws:
         if shared is not None:
             arrays = {name: shared[name] for name in _DEFAULTS}
         d_m = rows_distance(data.old, data.new, data.supports)
-        for r, again in enumerate(self._redrawn(data)):
-            d_h = rows_distance(again.gold_old, again.gold_new, data.supports)
-            found = {"d_h": d_h, **against_gold(again, tau=_TAU, d_h=d_h, d_m=d_m, defaults=False)}
+        block = max(1, _BLOCK_ROWS // len(data))
+        for first in range(0, self.repeats, block):
+            last = min(first + block, self.repeats)
+            again = self._redrawn(data, first, last)
+            d_h = rows_distance(again.gold_old, again.gold_new, again.supports)
+            found = {
+                "d_h": d_h,
+                **against_gold(
+                    again, tau=_TAU, d_h=d_h, d_m=np.tile(d_m, last - first), defaults=False
+                ),
+            }
             if shared is None:
                 found |= default_columns(again)
             for name in _REDRAWN:
@@ -191,24 +209,62 @@ class GoldRedraws:
                     continue
                 if name not in arrays:
                     kind = np.float32 if own.dtype == np.float64 else own.dtype
-                    arrays[name] = np.empty((self.repeats, *own.shape), dtype=kind)
-                arrays[name][r] = own
+                    arrays[name] = np.empty((self.repeats, len(data), *own.shape[1:]), dtype=kind)
+                arrays[name][first:last] = own.reshape(last - first, len(data), *own.shape[1:])
         self._scored[key] = (data, arrays)
         if len(self._scored) > _KEPT:
             self._scored.popitem(last=False)
         return arrays
 
-    def _redrawn(self, data: PairPredictions) -> Iterator[PairPredictions]:
-        """Yield predictions beside each redraw of gold."""
+    def _redrawn(self, data: PairPredictions, first: int, last: int) -> PairPredictions:
+        """Return predictions beside some redraws of gold, one redraw after the other."""
+        repeats = last - first
+        shares, starts = self._drawn
         # The time points of the pairs are rows of the gold table: the same flat buffer.
         row = np.searchsorted(self._rows.starts, data.points.starts)
-        shares, starts = self._drawn
-        lengths = data.points.lengths
-        ends = [_end(data, name) for name in ("year_old", "year_new")]
-        for r in range(self.repeats):
-            points = Rows(shares, starts[row] + r * lengths, lengths, (len(row),))
-            old, new = (points.take(end) for end in ends)
-            yield replace(data, gold_old=old, gold_new=new, points=points)
+        lengths = np.tile(data.points.lengths, repeats)
+        begins = (starts[row] + np.arange(first, last)[:, None] * shares.shape[1]).reshape(-1)
+        points = Rows(shares.reshape(-1), begins, lengths, (len(begins),))
+        shift = np.arange(repeats)[:, None] * len(row)
+        old, new = (
+            points.take((_end(data, name) + shift).reshape(-1)) for name in ("year_old", "year_new")
+        )
+        # Predictions that are one object stay one: they are compared once.
+        tiled: dict[int, Rows] = {}
+
+        def tile(rows: Rows) -> Rows:
+            if id(rows) not in tiled:
+                tiled[id(rows)] = Rows(
+                    rows.values, np.tile(rows.starts, repeats), np.tile(rows.lengths, repeats),
+                    (repeats * len(rows),),
+                )  # fmt: skip
+            return tiled[id(rows)]
+
+        years = {
+            name: np.tile(data.pairs[name].to_numpy(), repeats) for name in ("year_old", "year_new")
+        }
+        return replace(
+            data,
+            pairs=pa.table(years),
+            index=np.tile(data.index, repeats),
+            old=tile(data.old),
+            new=tile(data.new),
+            undated=tile(data.undated),
+            gold_old=old,
+            gold_new=new,
+            supports=tile(data.supports),
+            points=points,
+            point_years=np.tile(data.point_years, repeats),
+            point_starts=np.append(
+                (data.point_starts[:-1] + shift).reshape(-1), repeats * len(row)
+            ),
+        )
+
+
+def _data(scores: PairScores) -> PairPredictions:
+    if scores.data is None:
+        raise InvalidInputError("scores without their predictions cannot be drawn again")
+    return scores.data
 
 
 def _end(data: PairPredictions, year: str) -> Integers:

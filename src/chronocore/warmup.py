@@ -9,7 +9,13 @@ import numpy as np
 
 from chronocore.components import variance_components
 from chronocore.inference import bootstrap
-from chronocore.intervals import cell_interval, cell_shares
+from chronocore.intervals import (
+    Cell,
+    cell_shares,
+    ends_of_cells,
+    two_level_replicates,
+    units_of,
+)
 from chronocore.metrics import direction_cosine, wasserstein, weighted_distributions
 from chronocore.noise import noise_floor, sampling_noise
 from chronocore.survey_design import design_mean, design_shares
@@ -47,7 +53,9 @@ def warmup() -> WarmupResult:
     bootstrap(values, "mean", n_resamples=2, seed=0, clusters=values > 0.5)
     again = np.stack([values, values])
     for statistic in ("mean", "median"):
-        cell_interval(values, statistic, n_resamples=2, redrawn=again)
+        for redrawn in (again, again.astype(np.float32)):  # tables keep redraws in single precision
+            ends_of_cells(redrawn, statistic, [Cell(np.arange(9), np.uint64(0))], n_resamples=2)
+        two_level_replicates(again[None], statistic, units_of(None, 9), 2, 0)
     cell_shares([0, 1, 1], 2, n_resamples=2, clusters=[0, 0, 1])
     sampling_noise([[0.5, 0.5]], repeats=2, seed=0)
     noise_floor([[0.5, 0.5]], [[0.4, 0.6]], repeats=2, seed=0)

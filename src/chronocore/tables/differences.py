@@ -64,10 +64,7 @@ def _measure(
     if isinstance(intervals, UnitBootstrap):
         if intervals.clusters is not None:
             clusters = intervals.clusters[runs[0].pair[rows]]
-        again = [
-            intervals.redrawn(scores, rows, own, quantity)
-            for scores, own in zip(runs, values, strict=True)
-        ]
+        again = [intervals.redrawn(scores, rows, quantity) for scores in runs]
         if any(one is not None for one in again):
             shape = next(one.shape for one in again if one is not None)
             redrawn = np.stack(

@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chronocore.config import ScoreSettings
-from chronocore.inference import _ends, _few_levels, _levels, _rank_law, _rank_place
-from chronocore.intervals import cell_interval, cell_shares
+from chronocore.inference import _ends, _few_levels, _levels
+from chronocore.intervals import Cell, ends_of_cells, level_ends, median_laws, threads_for
 from chronocore.redraws import GoldRedraws
-from chronocore.scores import Codes, Flags, Floats, Integers, PairScores
+from chronocore.scores import Codes, Flags, Floats, Integers, PairPredictions, PairScores
 from chronocore_kernels import cells as kernels
-from chronocore_kernels import resampling
-from chronocore_kernels.jit import threads
 
 __all__ = [
     "Estimate",
@@ -52,6 +50,9 @@ class Quantity:
     weights : callable, optional
         From scores and the pairs of the cell that have a value to their weights, shape (r,), for
         a weighted mean.
+    by_gold : bool
+        Whether another sample of the surveys could change the values; otherwise predictions and
+        the observed shift class alone decide.
     """
 
     measure: str
@@ -61,6 +62,7 @@ class Quantity:
     defined: Callable[[PairScores], Flags] | None = None
     scale: float = 1.0
     weights: Callable[[PairScores, Integers], Floats] | None = None
+    by_gold: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +75,13 @@ class Shares:
         The classes, each a measure of the table, in per cent.
     codes : callable
         From scores to the position of each pair's class, shape (n,); all >= 0.
+    by_gold : bool
+        As of a :class:`Quantity`.
     """
 
     names: tuple[str, ...]
     codes: Callable[[PairScores], Codes]
+    by_gold: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,23 +117,10 @@ class Intervals(Protocol):
         ...
 
 
-# Draws that are worth another thread: half a millisecond of them.
-_DRAWS_A_THREAD = 2_000_000
-
-
 @lru_cache(maxsize=1 << 16)
 def seed_word(seed: int) -> np.uint64:
     """Return the word that places a seed's counter range, as :func:`chronocore.bootstrap` does."""
     return np.uint64(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
-
-
-@lru_cache(maxsize=4096)
-def _median_law(n: int) -> tuple[int, float, int, Floats, Integers, Floats]:
-    """Return what a median's replicates are drawn from; it depends on the sample's size alone."""
-    rank, fraction = _rank_place(n, 0.5)
-    first, chances, moves = _rank_law(n, rank, fraction > 0)
-    threshold, alias = resampling.alias_table(chances)
-    return rank, fraction, first, threshold, alias, moves
 
 
 def _middle(ascending: Floats) -> float:
@@ -136,6 +128,24 @@ def _middle(ascending: Floats) -> float:
     n = len(ascending)
     high = float(ascending[n // 2])
     return high if n % 2 else high - (high - float(ascending[n // 2 - 1])) * 0.5
+
+
+def _estimate(quantity: Quantity, values: NDArray[Any], weights: Floats | None) -> float:
+    """Return the statistic of the values of a cell, before the scale of its unit."""
+    n = len(values)
+    if quantity.statistic == "proportion":
+        return float(np.count_nonzero(values) / n)
+    numbers = np.asarray(values, dtype=np.float64)
+    if weights is not None:
+        return float((numbers * weights).sum() / weights.sum())
+    if quantity.statistic == "median":
+        return _middle(np.sort(numbers))
+    return float(numbers.sum() / n)
+
+
+def _data(scores: PairScores) -> PairPredictions:
+    assert scores.data is not None
+    return scores.data
 
 
 def _nothing(n_classes: int) -> Estimate:
@@ -248,8 +258,7 @@ class PairBootstrap:
 
     @property
     def _ends_at(self) -> Floats:
-        tail = (1 - self.settings.confidence_level) / 2
-        return np.array([tail, 1 - tail])
+        return level_ends(self.settings.confidence_level)
 
     def finish(self) -> None:
         """Draw the intervals of all cells asked for since the last time."""
@@ -289,18 +298,11 @@ class PairBootstrap:
         if not cells.data:
             return
         order, sizes, starts, bases = cells.sorted()
-        distinct, which = np.unique(sizes, return_inverse=True)
-        laws = [_median_law(int(size)) for size in distinct]
-        ranks, fractions, firsts, *columns = zip(*laws, strict=True)
-        threshold, alias, moves = (np.concatenate(column) for column in columns)
-        tables = np.cumsum([0, *(len(one) for one in columns[0])]).astype(np.int64)
         values = np.concatenate([cells.data[i] for i in order])
         with self._threads(len(order)):
             ends = kernels.rank_ends(
-                values, starts, sizes, bases, which.reshape(-1).astype(np.int64),
-                np.array(ranks, dtype=np.int64), np.array(fractions, dtype=np.float64),
-                np.array(firsts, dtype=np.int64), tables,
-                threshold, alias, moves, self._ends_at, self.settings.resamples,
+                values, starts, sizes, bases, *median_laws(sizes), self._ends_at,
+                self.settings.resamples,
             )  # fmt: skip
         cells.fill(order, ends)
 
@@ -319,7 +321,7 @@ class PairBootstrap:
 
     def _threads(self, draws: int) -> AbstractContextManager[None]:
         """Return the threads for ``draws`` random numbers a resample."""
-        return threads(1 + draws * self.settings.resamples // _DRAWS_A_THREAD)
+        return threads_for(draws * self.settings.resamples)
 
 
 def column_of(quantity: Quantity, scores: PairScores) -> Floats:
@@ -330,9 +332,47 @@ def column_of(quantity: Quantity, scores: PairScores) -> Floats:
     return values
 
 
+@dataclass(slots=True)
+class _Asked:
+    """A cell whose interval is still to be drawn, and where its ends go."""
+
+    cell: Cell
+    estimate: Estimate
+    scale: float
+
+
+@dataclass(slots=True)
+class _Column:
+    """Cells of one column of redrawn values.
+
+    Attributes
+    ----------
+    scores : PairScores
+        A view with the predictions and the tolerance of all of them.
+    what : Quantity or Shares
+    asked : list of _Asked
+    """
+
+    scores: PairScores
+    what: Quantity | Shares
+    asked: list[_Asked] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Observed:
+    """Cells of one kind whose gold is as observed, with their own values side by side."""
+
+    values: list[NDArray[Any]] = field(default_factory=list)
+    asked: list[_Asked] = field(default_factory=list)
+    size: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class UnitBootstrap:
     """Percentile bootstrap over pairs or clusters, with gold as observed or drawn again.
+
+    Cells are drawn in :meth:`finish`: those of one model together, whose redrawn values are made
+    once and freed.
 
     Attributes
     ----------
@@ -346,60 +386,167 @@ class UnitBootstrap:
     settings: ScoreSettings
     clusters: Integers | None = None
     redraws: GoldRedraws | None = None
+    _pairs: PairBootstrap = field(init=False, repr=False, compare=False)
+    _columns: dict[tuple[int, float, int], _Column] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _observed: dict[tuple[str, int, bool], _Observed] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _places: dict[int, tuple[PairScores, Integers]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        """Take intervals that redraws do not change from the bootstrap over pairs."""
+        object.__setattr__(self, "_pairs", PairBootstrap(self.settings))
 
     def redrawn(
-        self, scores: PairScores, rows: Integers, values: NDArray[Any], what: Quantity | Shares
+        self, scores: PairScores, rows: Integers, quantity: Quantity
     ) -> NDArray[Any] | None:
         """Return the values of a cell under every redraw, (R, n); None if gold does not matter."""
-        if self.redraws is None:
+        if self.redraws is None or not quantity.by_gold:
             return None
-        of = partial(column_of, what) if isinstance(what, Quantity) else what.codes
-        redrawn = self.redraws.column(scores, what, of)[:, rows]
-        # Where gold matters, it mostly shows in the first redraw.
-        same = np.array_equal(redrawn[0], values) and bool((redrawn == values).all())
-        return None if same else redrawn
-
-    def _options(self, scores: PairScores, rows: Integers, seed: int) -> dict[str, Any]:
-        pair = scores.pair[rows]
-        return {
-            "n_resamples": self.settings.resamples,
-            "confidence_level": self.settings.confidence_level,
-            "seed": seed,
-            "clusters": None if self.clusters is None else self.clusters[pair],
-        }
+        return self.redraws.column(scores, quantity, partial(column_of, quantity))[:, rows]
 
     def statistic(
         self, quantity: Quantity, scores: PairScores, rows: Integers, seed: int
     ) -> Estimate:
-        """Return a statistic with its interval."""
-        if not len(rows):
+        """Return a statistic; its interval is drawn in :meth:`finish`."""
+        n = len(rows)
+        if not n:
             return _nothing(1)
-        values = np.asarray(quantity.values(scores)[rows], dtype=np.float64)
-        found = cell_interval(
-            values,
-            quantity.statistic,
-            weights=None if quantity.weights is None else quantity.weights(scores, rows),
-            redrawn=self.redrawn(scores, rows, values, quantity),
-            **self._options(scores, rows, seed),
-        )
-        ends = np.array(found) * quantity.scale
-        return Estimate(ends[:1], ends[1:2], ends[2:], len(rows))
+        if self.clusters is None and not quantity.by_gold:
+            return self._pairs.statistic(quantity, scores, rows, seed)
+        values = quantity.values(scores)[rows]
+        weights = None if quantity.weights is None else quantity.weights(scores, rows)
+        estimate = np.array([_estimate(quantity, values, weights)]) * quantity.scale
+        if quantity.statistic == "proportion":
+            found = _unfinished(np.array([quantity.scale - estimate[0], estimate[0]]), n)
+            self._ask(
+                quantity, "shares", 2, scores, rows, values, None, seed, found, quantity.scale
+            )
+            return Estimate(found.estimate[1:], found.low[1:], found.high[1:], n)
+        found = _unfinished(estimate, n)
+        self._ask(
+            quantity, quantity.statistic, 0, scores, rows, values, weights, seed, found,
+            quantity.scale,
+        )  # fmt: skip
+        return found
 
     def shares(self, shares: Shares, scores: PairScores, rows: Integers, seed: int) -> Estimate:
-        """Return the percentage of each class with its interval."""
-        if not len(rows):
+        """Return the percentage of each class; the intervals are drawn in :meth:`finish`."""
+        n = len(rows)
+        if not n:
             return _nothing(len(shares.names))
+        if self.clusters is None and not shares.by_gold:
+            return self._pairs.shares(shares, scores, rows, seed)
         codes = shares.codes(scores)[rows]
-        estimate, low, high = cell_shares(
-            codes,
-            len(shares.names),
-            redrawn=self.redrawn(scores, rows, codes, shares),
-            **self._options(scores, rows, seed),
-        )
-        return Estimate(estimate * 100, low * 100, high * 100, len(rows))
+        n_classes = len(shares.names)
+        found = _unfinished(np.bincount(codes, minlength=n_classes) / n * 100, n)
+        self._ask(shares, "shares", n_classes, scores, rows, codes, None, seed, found, 100.0)
+        return found
+
+    def _ask(
+        self,
+        what: Quantity | Shares,
+        statistic: str,
+        n_classes: int,
+        scores: PairScores,
+        rows: Integers,
+        values: NDArray[Any],
+        weights: Floats | None,
+        seed: int,
+        estimate: Estimate,
+        scale: float,
+    ) -> None:
+        """Keep a cell until its interval is drawn."""
+        clusters = None if self.clusters is None else self.clusters[scores.pair[rows]]
+        if self.redraws is not None and what.by_gold:
+            column = self._columns.setdefault(
+                (id(scores.data), scores.tau, id(what)), _Column(scores, what)
+            )
+            cell = Cell(self._place(scores)[rows], seed_word(seed), clusters, weights)
+            column.asked.append(_Asked(cell, estimate, scale))
+            return
+        kind = (statistic, n_classes, weights is not None)
+        observed = self._observed.setdefault(kind, _Observed())
+        rows = np.arange(observed.size, observed.size + len(values))
+        observed.size += len(values)
+        observed.values.append(values)
+        cell = Cell(rows, seed_word(seed), clusters, weights)
+        observed.asked.append(_Asked(cell, estimate, scale))
+
+    def _place(self, scores: PairScores) -> Integers:
+        """Return where the pairs of a view stand in a redraw."""
+        assert self.redraws is not None
+        if id(scores) not in self._places:
+            # With the view, so that its id is not used again.
+            self._places[id(scores)] = (scores, self.redraws.place(scores).astype(np.int32))
+        return self._places[id(scores)][1]
 
     def finish(self) -> None:
-        """Do nothing: every interval is there from the start."""
+        """Draw the intervals of all cells asked for since the last time."""
+        self._pairs.finish()
+        for (statistic, n_classes, _), observed in self._observed.items():
+            values = np.concatenate(observed.values)
+            kind = np.int8 if statistic == "shares" else np.float64
+            self._draw(values.astype(kind)[None], statistic, n_classes, observed.asked)
+        self._observed.clear()
+        if self.redraws is not None:
+            self._draw_redrawn(self.redraws)
+        self._columns.clear()
+        self._places.clear()
+
+    def _draw_redrawn(self, redraws: GoldRedraws) -> None:
+        """Draw the cells whose gold is redrawn, one model after the other."""
+        by_data: dict[int, list[_Column]] = {}
+        for (key, _, _), column in self._columns.items():
+            by_data.setdefault(key, []).append(column)
+        waiting = [(_data(own[0].scores), own) for own in by_data.values()]
+        # First those whose redraws are at hand, then each is made once; those with the same
+        # undated predictions after each other, as they share what rests on these.
+        waiting.sort(key=lambda one: not redraws.kept(one[0]))
+        order = {id(data.undated): place for place, (data, _) in reversed(list(enumerate(waiting)))}
+        waiting.sort(key=lambda one: order[id(one[0].undated)])
+        for place, (data, columns) in enumerate(waiting):
+            flat: dict[float, PairScores] = {}
+            for column in columns:
+                tau = column.scores.tau
+                if tau not in flat:
+                    flat[tau] = redraws.flat(column.scores)
+                what = column.what
+                if isinstance(what, Shares):
+                    values: NDArray[Any] = what.codes(flat[tau])
+                    statistic, n_classes = "shares", len(what.names)
+                elif what.statistic == "proportion":
+                    values = what.values(flat[tau]).astype(np.int8)
+                    if what.defined is not None:
+                        values[~what.defined(flat[tau])] = -1
+                    statistic, n_classes = "shares", 2
+                else:
+                    values = column_of(what, flat[tau]).astype(np.float32)
+                    statistic, n_classes = what.statistic, 0
+                self._draw(values.reshape(redraws.repeats, -1), statistic, n_classes, column.asked)
+            undated = data.undated
+            if not any(later.undated is undated for later, _ in waiting[place + 1 :]):
+                redraws.forget(undated)
+
+    def _draw(
+        self, column: NDArray[Any], statistic: str, n_classes: int, asked: list[_Asked]
+    ) -> None:
+        """Draw cells of one column and write their ends."""
+        ends = ends_of_cells(
+            column, statistic, [one.cell for one in asked], n_classes=n_classes,
+            n_resamples=self.settings.resamples, confidence_level=self.settings.confidence_level,
+        ).reshape(len(asked), -1, 3)  # fmt: skip
+        for one, own in zip(asked, ends * np.array([[[one.scale]] for one in asked]), strict=True):
+            moved = own[:, 2] - one.estimate.estimate if len(column) > 1 else 0.0
+            low, high = own[:, 0] - moved, own[:, 1] - moved
+            if statistic == "shares":
+                low, high = np.clip(low, 0.0, one.scale), np.clip(high, 0.0, one.scale)
+            one.estimate.low[:] = low
+            one.estimate.high[:] = high
 
 
 def intervals_for(settings: ScoreSettings, benchmark: Any) -> Intervals:

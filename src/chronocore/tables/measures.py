@@ -66,7 +66,9 @@ SAME_PERIOD = Quantity(
 
 # -- RF2 ---------------------------------------------------------------------------------------
 
-ZERO_SHIFT = Quantity("zero_shift", "%", "proportion", lambda s: at_most(s.d_m, 0.0), scale=100.0)
+ZERO_SHIFT = Quantity(
+    "zero_shift", "%", "proportion", lambda s: at_most(s.d_m, 0.0), scale=100.0, by_gold=False
+)
 MEDIAN_RATIO = Quantity("median_ratio", "ratio", "median", lambda s: s.ratio, _has_ratio)
 MEDIAN_COSINE = Quantity("median_cosine", "cosine", "median", lambda s: s.cosine, _has_direction)
 RIGHT_DIRECTION = Quantity(
@@ -77,7 +79,7 @@ RATIO_OF_ALL = Quantity(
     "all_pairs", "ratio", "median", lambda s: s.ratio, lambda s: np.isfinite(s.ratio)
 )
 MEAN_SHIFT = Quantity("mean_shift", "W", "mean", lambda s: s.d_h)
-STABILITY = Shares(STABILITIES, lambda scores: scores.stability)
+STABILITY = Shares(STABILITIES, lambda scores: scores.stability, by_gold=False)
 
 # -- filter and RF3 ----------------------------------------------------------------------------
 
@@ -106,7 +108,7 @@ def _naming(end: str) -> tuple[Quantity, ...]:
         Quantity("helped", "%", "proportion", lambda s: above(benefit(s), 0.0), scale=100.0),
         Quantity("unchanged", "%", "proportion", unchanged, scale=100.0),
         Quantity("hurt", "%", "proportion", lambda s: below(benefit(s), 0.0), scale=100.0),
-        Quantity("identical", "%", "proportion", identical, scale=100.0),
+        Quantity("identical", "%", "proportion", identical, scale=100.0, by_gold=False),
     )
 
 
