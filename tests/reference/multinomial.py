@@ -86,9 +86,10 @@ def rejection_setup(n, p):
     return a, b, n * p + 0.5, (2.83 + 5.1 / b) * deviation, 0.92 - 4.2 / b
 
 
-def binomial(base, sample, position, n, p):
-    if p > Fraction(1, 2):
-        return n - binomial(base, sample, position, n, 1 - p)
+def binomial(base, sample, position, n, p, rare=None):
+    """The hits, or, unless they are the rarer kind, what the misses leave of n."""
+    if not (p <= Fraction(1, 2) if rare is None else rare):
+        return n - binomial(base, sample, position, n, 1 - p, True)
     if p == 0:
         return 0
     if n * float(p) < 10:
@@ -109,12 +110,17 @@ def binomial(base, sample, position, n, p):
 
 def multinomial(base, sample, n, shares):
     """One sample: a chain of conditional binomials."""
-    shares = [Fraction(p) for p in shares]
+    exact = [Fraction(p) for p in shares]
     counts = []
     for position in range(len(shares)):
-        rest = sum(shares[position:])
-        p = shares[position] / rest if rest else Fraction(0)
-        counts.append(binomial(base, sample, position, n - sum(counts), p))
+        rest = sum(exact[position:])
+        p = exact[position] / rest if rest else Fraction(0)
+        # Where rounding decides which of two halves is the rarer, it is that of the kernel.
+        later = 0.0
+        for share in reversed(shares[position + 1 :]):
+            later += float(share)
+        rare = float(shares[position]) <= later
+        counts.append(binomial(base, sample, position, n - sum(counts), p, rare))
     return counts
 
 
