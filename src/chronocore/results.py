@@ -150,6 +150,11 @@ def load_results(study: Study) -> Results:
                 if row["prediction"] not in known:
                     known.append(row["prediction"])
     evaluated = [run for run in summary.runs if run.run_id in predictions]
+    if not summary.runs:
+        raise StudyError(
+            f"no run of {study.path} has valid dated and undated predictions, which figures and "
+            f"report are about ({'; '.join(f'{k}: {why}' for k, why in summary.skipped.items())})"
+        )
     if not evaluated:
         raise StudyError(
             f"the tables and the scores of {study.path} do not belong together; "
