@@ -97,6 +97,18 @@ class Results:
         return list(found.values())
 
     @property
+    def n_models(self) -> int:
+        """Different models among the evaluated runs: several runs may have one model."""
+        evaluated = {run.run_id for run in self.evaluated}
+        return len(
+            {
+                (row["model"], row["revision"])
+                for row in self.study.runs().to_pylist()
+                if row["run_id"] in evaluated
+            }
+        )
+
+    @property
     def tau(self) -> float:
         """Tolerance of accuracy."""
         return float(self.summary.settings["tau"])

@@ -332,8 +332,13 @@ def _asked(run: Mapping[str, Any]) -> Asked:
     """Return how a run asked its model."""
     # Settings of a sampled run stand in the engine's version; they belong to the way of asking.
     version = str(run["engine_version"]).partition(";")[0]
-    same = (run["model"], run["revision"], run["engine"], version, run["instruction"])
-    return Asked(tuple(str(value) for value in same), run["elicitation"])
+    return Asked(
+        weights=(run["model"], str(run["revision"])),
+        engine=(run["engine"], version),
+        instruction=run["instruction"],
+        elicitation=run["elicitation"],
+        greedy=not run["temperature"],
+    )
 
 
 def _check(settings: ScoreSettings) -> None:

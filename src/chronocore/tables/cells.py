@@ -307,6 +307,8 @@ class Cells:
     name: str
     context: Context
     rows: list[tuple[Any, ...]] = field(default_factory=list)
+    #: What is to be said below the table, of these runs.
+    remarks: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.rows)

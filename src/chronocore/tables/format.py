@@ -19,6 +19,7 @@ from chronocore.tables.registry import TABLES
 
 __all__ = [
     "FORMATS",
+    "REMARKS_METADATA",
     "SETTINGS_METADATA",
     "WideTable",
     "format_table",
@@ -36,6 +37,8 @@ FORMATS = ("md", "csv", "latex", "json")
 
 #: Key of the Parquet metadata under which a table carries the settings it was made with.
 SETTINGS_METADATA = b"chronocore.settings"
+#: Key under which it carries what is to be said below it, as a list.
+REMARKS_METADATA = b"chronocore.remarks"
 
 
 def settings_line(settings: Mapping[str, Any], *, intervals: bool = True) -> str:
@@ -172,15 +175,17 @@ class WideTable:
 
 
 def remarks(table: pa.Table) -> list[str]:
-    """Return what the rows about a whole table say."""
+    """Return what is to be said of a whole table: by its rows about it, and of its runs."""
+    kept = (table.schema.metadata or {}).get(REMARKS_METADATA)
+    of_runs: list[str] = [] if kept is None else json.loads(kept)
     rows = table.filter(pc.is_in(table["measure"], value_set=pa.array(_WHOLE))).to_pylist()
     said = {row["measure"]: row["estimate"] for row in rows}
     if "comparisons" not in said:
-        return []
+        return of_runs
     text = f"{said['comparisons']:,.0f} comparisons"
     if said.get("critical_value") is not None:
         text += f"; the intervals reach {said['critical_value']:.2f} standard errors to either side"
-    return [f"{text}."]
+    return [f"{text}.", *of_runs]
 
 
 def _laid_out(table: pa.Table) -> list[dict[str, Any]]:
@@ -438,7 +443,7 @@ def render(title: str, layout: WideTable, form: str, *, label: str) -> str:
     ]
     body = [heads, ["---"] * len(heads), *lines]
     text = "\n".join("| " + " | ".join(map(escape, line)) + " |" for line in body)
-    return f"**{title}**\n\n{text}\n\n{layout.caption}\n"
+    return f"**{title}**\n\n{text}\n\n{escape(layout.caption)}\n"
 
 
 _LATEX = str.maketrans(
