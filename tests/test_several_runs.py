@@ -304,6 +304,14 @@ def test_differences_equal_the_plain_computation(several):
             assert row["estimate"] == pytest.approx(expected, abs=1e-9), row
             number += 1
     assert number > 30
+    shares = {"both", "separated", "zero_shift", "right_direction", "newest_default"}
+    for row in rows:
+        if row["label"] is not None:
+            assert (row["unit"] == "pp") == (row["measure"] in shares)
+            assert row["unit"] != "%"
+    text = format_table("differences", cc.tables(several, "differences")["differences"], "md")
+    assert "both (pp)" in text
+    assert "(%)" not in text
     said = {row["measure"]: row for row in rows if row["label"] is None}
     wide_enough = sum(
         row["low"] is not None and row["high"] > row["low"] for row in rows if row["label"]

@@ -479,7 +479,7 @@ def nearest_distance(sheet: Sheet) -> Drawing | str:
         heads = [f"{sheet.name(run, 40 if columns == 1 else 22)}"]
         heads.append(f"{retained:,} of {len(rows):,} kept")
         panels.append(layers(charts, width, 96 if columns == 1 else 62, title(*heads, small=True)))
-        said.append(f"{plain(run.label)} keeps {retained} of {len(rows)}")
+        said.append(f"{plain(run.label)} keeps {retained:,} of {len(rows):,}")
     legend = key(
         [("kept", "model", "square"), ("left out", "reference-mid", "square"),
          ("75th percentile", "ink", "M-.14,-1L.14,-1L.14,1L-.14,1Z")], extent,
@@ -622,8 +622,8 @@ def errors(sheet: Sheet) -> Drawing | str:
             + sheet.one_of
         ),
         description=(
-            f"Histograms and scatter of the errors of {len(rows)} pairs. In {apart} of them the "
-            f"two errors differ by more than {sheet.results.tau_text}."
+            f"Histograms and scatter of the errors of {len(rows):,} pairs. In {apart:,} of them "
+            f"the two errors differ by more than {sheet.results.tau_text}."
         ),
         sources=("scores.parquet: d_old, d_new",),
         spec=stack([legend, first, second], 12),
@@ -880,7 +880,7 @@ def human_and_model_shift(sheet: Sheet) -> Drawing | str:
         panels.append(layers(charts, width, tall, title(*heads, small=True)))
         said.append(
             f"{plain(run.label)}: the predictions change less than the surveys in {less} of "
-            f"{len(own)} pairs, and not at all in {still}"
+            f"{len(own):,} pairs, and not at all in {still:,}"
         )
     edges_text = ", ".join(f"{edge:g}" for edge in sheet.results.boundaries)
     many = any(len(own) > MANY_POINTS for own in rows.values())
@@ -1080,7 +1080,7 @@ def default_year(sheet: Sheet) -> Drawing | str:
     for run in sheet.models:
         cell = sheet.results.cell("t16", run, "all", "newest", "observed")
         if cell.estimate is not None:
-            said.append(f"{plain(run.label)} {number(cell.estimate, '%')}% of {cell.n} pairs")
+            said.append(f"{plain(run.label)} {number(cell.estimate, '%')}% of {cell.n:,} pairs")
     if not said:
         return "No pair could be evaluated."
     several = (

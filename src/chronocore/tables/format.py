@@ -141,14 +141,21 @@ def _index(spec: TableSpec, dimensions: list[str], key: tuple[Any, ...]) -> list
     ]
 
 
-def number(value: float | None, unit: str, digits: int | None = None) -> str:
-    """Return a number with the digits its unit deserves; a missing one is a dash."""
+def number(
+    value: float | None, unit: str, digits: int | None = None, *, thousands: bool = True
+) -> str:
+    """Return a number with the digits its unit deserves; a missing one is a dash.
+
+    ``thousands`` sets counts apart by thousands, as the paper does.
+    """
     if value is None:
         return "–"
+    counts = unit in ("pairs", "count")
     if digits is None:
-        digits = {"%": 1, "pairs": 0, "count": 0, "year": 0, "W": 3, "d_h": 3}.get(unit, 2)
-    text = f"{value:.{digits}f}"
-    return text.replace("-", "−") if float(text) else text.replace("-", "")
+        digits = {"%": 1, "pp": 1, "year": 0, "W": 3, "d_h": 3}.get(unit, 0 if counts else 2)
+    text = f"{value:,.{digits}f}" if counts and thousands else f"{value:.{digits}f}"
+    zero = not text.strip("-0.")
+    return text.replace("-", "" if zero else "−")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +227,7 @@ def _caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> st
     intervals = [row for row in rows if row["low"] is not None]
     if any(_mark(row) for row in rows if row["estimate"] is not None):
         parts.append(f"* fewer than {SMALL_N} pairs.")
-    if any(row["low"] == row["high"] and row["unit"] == "%" for row in intervals):
+    if any(row["low"] == row["high"] and row["unit"] in ("%", "pp") for row in intervals):
         parts.append(
             "An interval without width: all pairs of the cell agree, which resampling cannot vary."
         )
@@ -281,8 +288,11 @@ def _interval(row: dict[str, Any]) -> str:
     return f"[{number(row['low'], row['unit'])}, {number(row['high'], row['unit'])}]"
 
 
-def wide(name: str, table: pa.Table) -> WideTable:
-    """Lay a tidy table out with a line a group and a column a measure, with interval and n."""
+def wide(name: str, table: pa.Table, *, thousands: bool = True) -> WideTable:
+    """Lay a tidy table out with a line a group and a column a measure, with interval and n.
+
+    ``thousands`` sets counts apart by thousands.
+    """
     spec = TABLES[name]
     rows = _laid_out(table)
     dimensions = _shown(spec, rows, ())
@@ -292,7 +302,9 @@ def wide(name: str, table: pa.Table) -> WideTable:
     for row in rows:
         measures.setdefault(row["measure"], _heading(row["measure"], row["unit"]))
         key = tuple(row[d] for d in dimensions)
-        cell = (number(row["estimate"], row["unit"]), _interval(row), f"{row['n']}{_mark(row)}")
+        n = number(row["n"], "count", thousands=thousands)
+        estimate = number(row["estimate"], row["unit"], thousands=thousands)
+        cell = (estimate, _interval(row), f"{n}{_mark(row)}")
         grid.setdefault(key, {})[row["measure"]] = cell
     grid, left_out = _filled(spec, grid)
     return WideTable(
@@ -305,10 +317,11 @@ def wide(name: str, table: pa.Table) -> WideTable:
     )
 
 
-def page(name: str, table: pa.Table) -> WideTable:
+def page(name: str, table: pa.Table, *, thousands: bool = True) -> WideTable:
     """Lay a tidy table out as the paper does: estimates alone, what is compared side by side.
 
     Cells with fewer than 20 pairs carry a star; :func:`wide` has the intervals and counts.
+    ``thousands`` sets counts apart by thousands.
     """
     spec = TABLES[name]
     rows = [row for row in _laid_out(table) if not spec.measures or row["measure"] in spec.measures]
@@ -330,7 +343,7 @@ def page(name: str, table: pa.Table) -> WideTable:
             ),
         )
         key = tuple(row[d] for d in dimensions)
-        text = number(row["estimate"], row["unit"]) + (
+        text = number(row["estimate"], row["unit"], thousands=thousands) + (
             _mark(row) if row["estimate"] is not None else ""
         )
         grid.setdefault(key, {})[place] = (text, "", str(row["n"]))
@@ -420,7 +433,7 @@ def format_table(name: str, table: pa.Table, form: str, *, intervals: bool = Fal
     if not len(table):
         empty = f"{spec.title}: nothing to show; needs {spec.needs or 'scored pairs'}."
         return f"**{name}. {empty}**\n" if form == "md" else f"% {name}. {empty}\n"
-    layout = wide(name, table) if intervals else page(name, table)
+    layout = (wide if intervals else page)(name, table, thousands=form != "latex")
     return render(f"{name}. {spec.title}", layout, form, label=name)
 
 
