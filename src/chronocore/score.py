@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronocore.arrow import Rows, rows_of
-from chronocore.config import CLUSTERS, ScoreSettings
+from chronocore.config import CLUSTERS, MAXIMUM_RESAMPLES, ScoreSettings
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.metrics import BOUNDARIES, retained_count, shift_class, wasserstein
 from chronocore.modal import ModalAnswers, modal_answers
@@ -173,7 +173,7 @@ def score(
     boundaries : str or three floats, optional
         Shift boundaries; by default the study's.
     resamples : int, optional
-        Bootstrap resamples of each interval.
+        Bootstrap resamples of each interval, ten million at most.
     confidence_level : float, optional
     seed : int, optional
     cluster : {"pair", "country", "variable"}, optional
@@ -345,13 +345,18 @@ def _check(settings: ScoreSettings) -> None:
     for name, holds, what in (
         ("tau", 0 < settings.tau <= 1, "must lie in (0, 1]"),
         ("retain", 0 < settings.retain <= 1, "must lie in (0, 1]"),
-        ("resamples", settings.resamples >= 1, "must be at least 1"),
+        (
+            "resamples", 1 <= settings.resamples <= MAXIMUM_RESAMPLES,
+            f"must lie between 1 and {MAXIMUM_RESAMPLES:,}",
+        ),
         ("confidence_level", 0 < settings.confidence_level < 1, "must lie in (0, 1)"),
         ("seed", 0 <= settings.seed < 2**63, "must be a non-negative integer"),
         ("cluster", settings.cluster in CLUSTERS, f"must be one of {', '.join(CLUSTERS)}"),
-    ):
+    ):  # fmt: skip
         if not holds:
-            raise ConfigurationError(f"{name} {what}, not {getattr(settings, name)}")
+            value = getattr(settings, name)
+            shown = f"{value:,}" if name == "resamples" else value
+            raise ConfigurationError(f"{name} {what}, not {shown}")
 
 
 def _modal(

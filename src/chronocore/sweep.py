@@ -42,6 +42,7 @@ from chronocore_kernels import multinomial, resampling, two_level
 from chronocore_kernels.jit import threads
 
 __all__ = [
+    "MAXIMUM_RESAMPLES",
     "SUPPORTED",
     "Failure",
     "FindingSummary",
@@ -61,6 +62,10 @@ Key = tuple[str, float, float, int]
 
 #: A finding is supported by its data where it holds in at least this share of the resamples.
 SUPPORTED = 0.95
+
+#: Replicates of some sixty statistics are in memory at a time: half a gigabyte of them.
+MAXIMUM_RESAMPLES = 1_000_000
+_MAXIMUM_SEEDS = 10_000
 
 # Failures that a summary lists by name; all of them are in the dataset.
 _LISTED = 20
@@ -710,9 +715,15 @@ def _grid(
         require(0 < value <= 1, f"tau must lie in (0, 1], not {value}")
     for value in retain:
         require(0 < value <= 1, f"retain must lie in (0, 1], not {value}")
-    require(seeds >= 1, f"seeds must be at least 1, not {seeds}")
+    require(
+        1 <= seeds <= _MAXIMUM_SEEDS,
+        f"seeds must lie between 1 and {_MAXIMUM_SEEDS:,}, not {seeds:,}",
+    )
     require(0 <= seed < 2**63 - seeds, "seed must be a non-negative integer")
-    require(resamples >= 1, f"resamples must be at least 1, not {resamples}")
+    require(
+        1 <= resamples <= MAXIMUM_RESAMPLES,
+        f"resamples of a sweep must lie between 1 and {MAXIMUM_RESAMPLES:,}, not {resamples:,}",
+    )
     require(0 < confidence_level < 1, f"confidence_level must lie in (0, 1): {confidence_level}")
     require(cluster in CLUSTERS, f"cluster must be one of {', '.join(CLUSTERS)}, not {cluster!r}")
     return _Grid(
@@ -797,7 +808,7 @@ def sweep(
         The first of them.
     resamples : int
         Replicates of each statistic. They come from exact laws, so that a hundred thousand cost
-        little more than a thousand; some 500 bytes of memory each.
+        little more than a thousand; some 500 bytes of memory each, and a million at most.
     confidence_level : float
     cluster : {"pair", "country", "variable"}
         What is resampled: pairs, or all pairs of a country or of a question at once.
