@@ -8,6 +8,7 @@ import re
 import struct
 import sys
 import xml.etree.ElementTree as ET
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,9 +164,8 @@ def test_every_evaluated_pair_is_a_point(sheet: Sheet, results: Results) -> None
 
 
 def test_topics_show_means_and_ranges_over_models(sheet: Sheet, results: Results) -> None:
-    assert measures.topics(sheet) == (
-        "No survey of the study has two topics with at least 20 pairs in a cell."
-    )
+    # One topic a survey is no comparison.
+    assert measures.topics(sheet) == "No survey of the study has evaluated pairs in two topics."
     invented = [
         {"label": label, "survey": "wvs", "prediction": None, "group": group, "item": item,
          "measure": "both", "estimate": value, "low": None, "high": None, "n": 2}
@@ -176,17 +176,62 @@ def test_topics_show_means_and_ranges_over_models(sheet: Sheet, results: Results
         for label, value in zip(("mean", "lowest", "highest"), values, strict=True)
     ]  # fmt: skip
 
-    class Table:
-        def to_pylist(self) -> list[dict[str, Any]]:
-            return invented
+    counted = [
+        {"run_id": run.run_id, "survey": "wvs", "group": group, "item": item, "measure": "both",
+         "estimate": None, "n": n}
+        for i, run in enumerate(results.evaluated)
+        for group, item, n in (
+            ("Family", "stable", 40), ("Family", "strong_plus", 20), ("Work", "stable", 30),
+            ("Work", "strong_plus", 12 + i), ("Leisure", "stable", 3), ("Games", "stable", 0),
+        )
+    ]  # fmt: skip
 
-    tables = {**results.tables, "topics-range": Table()}
+    class Table:
+        def __init__(self, rows: list[dict[str, Any]]) -> None:
+            self.rows = rows
+
+        def to_pylist(self) -> list[dict[str, Any]]:
+            return self.rows
+
+    tables = {**results.tables, "topics": Table(counted), "topics-range": Table(invented)}
     own = Sheet(replace(results, tables=tables))  # type: ignore[arg-type]
     texts = [(row["row"], row["x"], row["t"], row["r"])
              for row in rows_of(drawn(measures.topics(own)).spec) if "r" in row]  # fmt: skip
     assert ("0|Family", "strong+", "30%", "20–40") in texts
     assert ("1|Work", "stable", "61%", "51–71") in texts
-    assert ("1|Work", "strong+", "–", "") in texts
+    # Too few pairs: as many as the model with most has.
+    assert ("1|Work", "strong+", "–", "n=13") in texts
+    assert ("2|Leisure", "stable", "–", "n=3") in texts
+    assert ("2|Leisure", "moderate", "–", "n=0") in texts
+    assert not any("Games" in row for row, *_ in texts)
+    assert "Blank in every class: wvs: Leisure." in drawn(measures.topics(own)).caption
+
+
+def test_regions_without_enough_pairs_are_drawn_with_their_counts(
+    sheet: Sheet, results: Results
+) -> None:
+    drawing = drawn(measures.regions(sheet))
+    texts = {
+        (row["row"].split("|")[1], row["x"]): (row["t"], row["r"])
+        for row in rows_of(drawing.spec)
+        if "r" in row
+    }
+    most: dict[tuple[str, str], int] = {}
+    bands = {"strong": "strong+", "very_strong": "strong+"}
+    pairs = {row["pair_id"]: row for row in results.study.pairs().to_pylist()}
+    for run in results.evaluated:
+        counts = Counter(
+            (pairs[row["pair_id"]]["region"], bands.get(row["shift"], row["shift"]))
+            for row in results.study.scores(run.run_id).to_pylist()
+            if row["retained"]
+        )
+        most = {key: max(most.get(key, 0), counts[key]) for key in {*most, *counts}}
+    assert {region for region, _ in texts} == {region for region, _ in most}
+    for (region, band), (text, below) in texts.items():
+        n = most.get((region, band), 0)
+        assert (text == "–") == (n < 20)
+        assert text != "–" or below == f"n={n}"
+    assert "fewer than 20 pairs is blank" in drawing.caption
 
 
 # -- examples by rule --------------------------------------------------------------------------

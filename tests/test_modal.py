@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -148,3 +152,68 @@ def test_table_5_of_a_study(study):
     assert missed["n"] == table["strong_plus", "both_correct"]["n"]
     # Persistence predicts no change at all, and never the newer mode.
     assert missed["estimate"] in (0.0, None)
+
+
+def test_modal_answers_alone_are_evaluated_and_the_run_is_noted(study, run_cli):
+    cc.predict(study, "reference:persistence", name="whole", kinds=("dated", "undated", "modal"))
+    cc.score(study, resamples=50)
+    whole = cc.tables(study, "t05")["t05"].to_pylist()
+    cc.remove_run(study, "whole")
+    cc.predict(study, "reference:persistence", name="modal only", kinds=("modal",))
+    result = cc.score(study, resamples=50)
+    assert result.runs == []
+    assert list(result.skipped) == ["modal only"]
+    assert "none of the 129 pairs has a valid old, new and undated" in result.skipped["modal only"]
+    assert result.skipped["modal only"].endswith("its modal answers are in table t05")
+    rows = cc.tables(study, "t05")["t05"].to_pylist()
+    # There is no ratio without dated predictions, and so nothing about half of a shift.
+    expected = [row | {"label": "modal only"} for row in whole if row["measure"] == "both_correct"]
+    assert rows == expected
+    assert any(row["n"] for row in rows)
+    done = run_cli("score", study)
+    assert done.returncode == 0, done.stderr
+    assert "not scored: modal only: none of the 129 pairs" in done.stdout
+    assert run_cli("tables", study).returncode == 0
+    report = run_cli("report", study)
+    assert report.returncode == 1
+    assert "has valid dated and undated predictions" in report.stderr
+
+
+def answers_file(study, path, seed):
+    """Text answers to every prompt, those for one option too, made from the surveys."""
+    opened = cc.Study.open(study)
+    rng = np.random.default_rng(seed)
+    rows = []
+    for prompt in opened.prompts().to_pylist():
+        codes = [option["code"] for option in prompt["options"]]
+        shares = rng.dirichlet(np.ones(len(codes)))
+        answer = {str(code): float(share) for code, share in zip(codes, shares, strict=True)}
+        if prompt["kind"] == "modal":
+            answer = {"answer": codes[int(rng.integers(len(codes)))]}
+        rows.append({"prompt_id": prompt["prompt_id"], "text": json.dumps(answer)})
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return f"file:{path}"
+
+
+@pytest.fixture
+def several_kinds(study, tmp_path):
+    """A study with a run of every kind, and one of modal answers alone, scored."""
+    every = ("dated", "undated", "modal")
+    cc.predict(study, answers_file(study, tmp_path / "a.parquet", 1), name="asked", kinds=every)
+    modal = answers_file(study, tmp_path / "b.parquet", 2)
+    cc.predict(study, modal, name="modal only", kinds=("modal",))
+    cc.predict(study, "reference:persistence", kinds=every)
+    cc.score(study, resamples=50)
+    return study
+
+
+def test_modal_answers_alone_stand_beside_a_scored_run(several_kinds):
+    table = cc.tables(several_kinds, "t05")["t05"].to_pylist()
+    measures = {}
+    for row in table:
+        measures.setdefault(row["label"], set()).add(row["measure"])
+    assert measures == {
+        "asked": {"both_correct", "newer_correct_half_missed"}, "modal only": {"both_correct"},
+    }  # fmt: skip
+    page = cc.report(several_kinds, formats=()).read_text(encoding="utf-8")
+    assert "its modal answers are in table t05" in page

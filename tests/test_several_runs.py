@@ -18,7 +18,9 @@ import chronocore as cc
 from chronocore.engines import Answer, RunSettings
 from chronocore.identity import derived_seed
 from chronocore.predict import prompts_of
-from chronocore.tables import TABLES, format_table, page, wide
+from chronocore.tables import TABLES, Context, Evaluation, format_table, page, wide
+from chronocore.tables.breakdowns import _models
+from chronocore.tables.elicitation import Asked
 
 INSTRUCTIONS = ("default", "hundred_adults", "national")
 SHIFTS = ("stable", "moderate", "strong", "very_strong")
@@ -302,6 +304,14 @@ def test_differences_equal_the_plain_computation(several):
             assert row["estimate"] == pytest.approx(expected, abs=1e-9), row
             number += 1
     assert number > 30
+    shares = {"both", "separated", "zero_shift", "right_direction", "newest_default"}
+    for row in rows:
+        if row["label"] is not None:
+            assert (row["unit"] == "pp") == (row["measure"] in shares)
+            assert row["unit"] != "%"
+    text = format_table("differences", cc.tables(several, "differences")["differences"], "md")
+    assert "both (pp)" in text
+    assert "(%)" not in text
     said = {row["measure"]: row for row in rows if row["label"] is None}
     wide_enough = sum(
         row["low"] is not None and row["high"] > row["low"] for row in rows if row["label"]
@@ -328,11 +338,13 @@ def concordance(ranked):
 
 
 def test_agreement_and_ranges_equal_the_plain_computation(several):
-    models = 4
-    compared = 0
+    # The runs of one model under other instructions are no further models.
+    models, compared = ("alpha", HARD), 0
     for name, dimension in (("topics", "topic"), ("regions", "region")):
         table = {}
         for row in cells(several, name):
+            if row["label"] not in models:
+                continue
             key = (row["survey"], row["item"], row["measure"], row["group"])
             table.setdefault(key, []).append(row["estimate"])
         for row in cells(several, f"{name}-range"):
@@ -349,7 +361,7 @@ def test_agreement_and_ranges_equal_the_plain_computation(several):
             groups = [
                 values for key, values in table.items()
                 if key[:3] == (row["survey"], row["item"], row["measure"])
-                and len(values) == models and None not in values
+                and len(values) == len(models) and None not in values
             ]  # fmt: skip
             assert row["n"] == len(groups)
             expected = (
@@ -362,6 +374,48 @@ def test_agreement_and_ranges_equal_the_plain_computation(several):
                 assert row["estimate"] == pytest.approx(float(expected), abs=1e-9), row
                 compared += 1
     assert compared > 0
+
+
+def test_a_model_counts_once_and_the_table_says_by_which_run(several):
+    said = "One run a model: alpha stands for alpha hundred_adults, alpha national as well."
+    for name in ("topics-range", "topics-broad-range", "regions-range", "agreement"):
+        table = cc.tables(several, name)[name]
+        assert page(name, table).caption.count(said) == 1
+        assert wide(name, table).caption.count(said) == 1
+        assert said in format_table(name, table, "md")
+    assert max(row["n"] for row in cells(several, "topics-range")) == 2
+    assert said not in page("regions", cc.tables(several, "regions")["regions"]).caption
+    text = cc.report(several, formats=()).read_text(encoding="utf-8")
+    assert said in text
+    drawn = cc.figures(several, ["fig13"], formats=())
+    assert "the mean over 2 models (one run each)" in drawn.captions["fig13"]
+
+
+def run_of(weights, instruction="default", elicitation="verbalized", greedy=True):
+    return Asked((weights, ""), ("vllm", "1"), instruction, elicitation, greedy)
+
+
+@pytest.mark.parametrize(
+    ("asked", "chosen"),
+    [
+        ([run_of("m"), run_of("m")], ["0"]),
+        ([run_of("m", "national"), run_of("m")], ["1"]),
+        ([run_of("m", elicitation="sampled", greedy=False), run_of("m", greedy=False)], ["1"]),
+        ([run_of("m", greedy=False), run_of("m")], ["1"]),
+        ([run_of("m", "national"), run_of("m", elicitation="logprob")], ["1"]),
+        ([run_of("m", "national"), run_of("k"), run_of("m", "hundred_adults")], ["0", "1"]),
+        ([run_of("m"), None], ["0", "1"]),
+    ],
+)
+def test_the_run_that_stands_for_a_model_is_the_one_nearest_to_the_paper(asked, chosen):
+    runs = [Evaluation(str(i), f"label {i}", {}, None) for i in range(len(asked))]
+    known = {str(i): one for i, one in enumerate(asked) if one is not None}
+    context = Context(None, runs, None, asked=known)
+    found, said = _models(context)
+    assert found == chosen
+    others = {run.label for run in runs if run.run_id not in chosen}
+    named = [re.findall(r"label \d", one.split(" stands for ")[1]) for one in said]
+    assert {label for labels in named for label in labels} == others
 
 
 def test_noise_tables_equal_counts_over_the_pairs(several):

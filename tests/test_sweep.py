@@ -275,6 +275,53 @@ def test_references_alone_are_swept_on_all_pairs(study):
     assert row["n"].to_list() == [129]
 
 
+def empty_run(study, folder, name):
+    """Add a run without a valid answer."""
+    prompts = cc.Study.open(study).prompts().to_pylist()[:4]
+    path = folder / f"{name}.parquet"
+    rows = [{"prompt_id": prompt["prompt_id"], "text": "I cannot say."} for prompt in prompts]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    cc.predict(study, f"file:{path}", name=name)
+
+
+def test_a_run_without_a_complete_pair_is_skipped(swept_copy, tmp_path, run_cli):
+    empty_run(swept_copy, tmp_path, "mute")
+    result = cc.sweep(swept_copy, boundaries=["default"], tau=[0.1], retain=[0.75])
+    assert (result.runs, result.cells, result.computed) == (["model"], 1, 1)
+    assert list(result.skipped) == ["mute"]
+    assert "none of the 129 pairs has a valid old, new and undated" in result.skipped["mute"]
+    assert all(list(one.by_run) == ["model"] for one in result.findings)
+    assert load_sweep(cc.Study.open(swept_copy)) == result
+    done = run_cli("sweep", swept_copy, "--boundaries", "default", "--tau", "0.1")
+    assert done.returncode == 0, done.stderr
+    assert "1 runs" in done.stdout
+    assert "not swept: mute: none of the 129 pairs" in done.stdout
+
+
+def test_references_are_swept_where_no_model_has_a_complete_pair(study, tmp_path):
+    one = {"boundaries": ["default"], "tau": [0.1], "retain": [0.75]}
+    empty_run(study, tmp_path, "mute")
+    with pytest.raises(cc.StudyError, match="mute: none of the 129 pairs"):
+        cc.sweep(study, **one)
+    cc.predict(study, "reference:persistence")
+    result = cc.sweep(study, **one)
+    assert (result.runs, list(result.skipped)) == (["persistence"], ["mute"])
+    table = pl.from_arrow(cc.Study.open(study).sweep())
+    assert table.filter(measure="both", group="all")["n"].to_list() == [129]
+
+
+def test_predictions_of_other_items_are_no_reason_to_skip_a_run(swept_copy):
+    opened = cc.Study.open(swept_copy)
+    part = next(opened.run_folder(opened.runs()["run_id"][0].as_py()).glob("kind=dated/*.parquet"))
+    rows = pq.read_table(part)
+    field = rows.schema.field("probs")
+    longer = pa.array([[*probs, 0.0] for probs in rows["probs"].to_pylist()], field.type)
+    column = rows.column_names.index("probs")
+    pq.write_table(rows.set_column(column, field, longer), part)
+    with pytest.raises(cc.StudyError, match="do not belong to these items"):
+        cc.sweep(swept_copy, boundaries=["default"], tau=[0.1], retain=[0.75])
+
+
 def test_settings_of_a_sweep_are_checked(swept_copy, run_cli):
     for wrong in (
         {"boundaries": ["loose"]}, {"boundaries": [(0.3, 0.2, 0.1)]}, {"tau": [0.0]},

@@ -495,6 +495,40 @@ def test_the_page_sets_out_t08_as_the_paper_does(evaluated):
         assert line[0][0].rstrip("*") == shown
 
 
+def test_counts_are_set_apart_by_thousands_where_people_read_them(paper_size):
+    _, tables = paper_size
+    shown = {
+        "t01": "10,360", "t02": "", "t03": "", "t04": "", "t06": "10,360", "t07": "10,360",
+        "t21": "",
+    }  # fmt: skip
+    for name, expected in shown.items():
+        table = tables[name]
+        large = {
+            f"{row['estimate']:.0f}": f"{row['estimate']:,.0f}"
+            for row in table.to_pylist()
+            if row["unit"] in ("pairs", "count") and row["estimate"] >= 1000
+        }
+        assert expected in ("", *large.values())
+        years = [row["estimate"] for row in table.to_pylist() if row["unit"] == "year"]
+        for intervals in (False, True):
+            text = format_table(name, table, "md", intervals=intervals)
+            for plain, apart in large.items():
+                assert f" {apart} " in text
+                assert plain not in text
+            assert all(f" {year:.0f} " in text for year in years)
+            latex = format_table(name, table, "latex", intervals=intervals)
+            assert not any(apart in latex for apart in large.values())
+            assert all(plain in latex for plain in large)
+        for form in ("csv", "json"):
+            assert not any(apart in format_table(name, table, form) for apart in large.values())
+    # The number of pairs behind a cell too.
+    rows = rows_of(tables, "t08", label="model A", group="all", measure="both", survey="all")
+    n = rows.filter(pl.col("prediction") == "model")["n"].item()
+    assert n >= 1000
+    assert f"| {n:,} |" in format_table("t08", tables["t08"], "md", intervals=True)
+    assert f"& {n} &" in format_table("t08", tables["t08"], "latex", intervals=True)
+
+
 def test_latex_spans_the_headings_of_the_page(evaluated):
     study, _ = evaluated
     text = format_table("t10", cc.tables(study, "t10")["t10"], "latex")

@@ -22,6 +22,7 @@ from chronocore.metrics import BOUNDARIES
 
 __all__ = [
     "CLUSTERS",
+    "MAXIMUM_RESAMPLES",
     "PRESETS",
     "Columns",
     "Names",
@@ -174,6 +175,10 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     boundaries: str | tuple[float, float, float] = "default"
 
 
+#: Resamples of an interval, at most. Each costs some dozens of bytes while it is drawn.
+MAXIMUM_RESAMPLES = 10_000_000
+
+
 class ScoreSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Thresholds and intervals of scores and tables; a change needs no new build.
 
@@ -269,7 +274,10 @@ def _check(config: StudyConfig, where: str) -> StudyConfig:
         require(0 <= a < b < c <= 1, "rules.boundaries must be three increasing values in [0, 1]")
     require(0 < score.tau <= 1, "score.tau must lie in (0, 1]")
     require(0 < score.retain <= 1, "score.retain must lie in (0, 1]")
-    require(score.resamples >= 1, "score.resamples must be at least 1")
+    require(
+        1 <= score.resamples <= MAXIMUM_RESAMPLES,
+        f"score.resamples must lie between 1 and {MAXIMUM_RESAMPLES:,}, not {score.resamples:,}",
+    )
     require(0 < score.confidence_level < 1, "score.confidence_level must lie in (0, 1)")
     require(0 <= score.seed < 2**63, "score.seed must be a non-negative integer")
     return config

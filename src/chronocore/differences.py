@@ -20,6 +20,9 @@ Floats = NDArray[np.float64]
 
 STATISTICS = ("mean", "median", "proportion")
 
+# Deviations that are looked at together.
+_DEVIATIONS = 20_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:
@@ -149,43 +152,74 @@ def paired_differences(
     (-0.1, True, 1)
     """
     pairs = list(combinations(range(len(labels)), 2))
-    estimates: list[Floats] = []
-    deviations: list[Floats] = []
-    lows: list[Floats] = []
-    highs: list[Floats] = []
-    for measure in measures:
-        _check(measure, len(labels))
-        n = measure.values.shape[1]
-        units = units_of(measure.clusters, n)
-        observed = column_estimates(measure.values, measure.statistic)
-        columns = measure.values[:, None] if measure.redrawn is None else measure.redrawn
-        if n:
-            replicates = two_level_replicates(
-                columns,
-                measure.statistic,
-                units,
-                n_resamples,
-                derived_seed(seed, "differences", measure.group),
-            )
-        else:
-            replicates = np.full((n_resamples, len(labels)), np.nan)
-        centre = observed
-        if measure.redrawn is not None:
-            centre = column_estimates(measure.redrawn.reshape(len(labels), -1), measure.statistic)
-        first = [a for a, _ in pairs]
-        second = [b for _, b in pairs]
-        estimate = observed[first] - observed[second]
-        deviation = (replicates[:, first] - replicates[:, second]) - (
-            centre[first] - centre[second]
+    largest = np.zeros(n_resamples)
+    compared = [
+        _compared(measure, pairs, len(labels), n_resamples, confidence_level, seed, largest)
+        for measure in measures
+    ]
+    return _all_at_once(measures, labels, pairs, compared, largest, confidence_level)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """The comparisons of one measure, arrays of one number a pair of models."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    error: Floats
+    counted: NDArray[np.bool_]
+
+
+def _compared(
+    measure: Measure,
+    pairs: Sequence[tuple[int, int]],
+    n_models: int,
+    n_resamples: int,
+    confidence_level: float,
+    seed: int,
+    largest: Floats,
+) -> _Compared:
+    """Compare all models in one measure.
+
+    ``largest``, the largest studentised deviation of each resample so far, is kept up to date:
+    what would take a number a resample and comparison takes one a resample.
+    """
+    _check(measure, n_models)
+    n = measure.values.shape[1]
+    observed = column_estimates(measure.values, measure.statistic)
+    columns = measure.values[:, None] if measure.redrawn is None else measure.redrawn
+    if n:
+        replicates = two_level_replicates(
+            columns,
+            measure.statistic,
+            units_of(measure.clusters, n),
+            n_resamples,
+            derived_seed(seed, "differences", measure.group),
         )
-        low, high = ends(deviation, confidence_level)
-        estimates.append(estimate)
-        deviations.append(deviation)
-        lows.append(estimate + low)
-        highs.append(estimate + high)
-    return _all_at_once(
-        measures, labels, pairs, estimates, deviations, lows, highs, confidence_level
-    )
+    else:
+        replicates = np.full((n_resamples, n_models), np.nan)
+    centre = observed
+    if measure.redrawn is not None:
+        centre = column_estimates(measure.redrawn.reshape(n_models, -1), measure.statistic)
+    first, second = (np.array([pair[end] for pair in pairs], dtype=np.int64) for end in (0, 1))
+    estimate = observed[first] - observed[second]
+    low, high, error = (np.full(len(pairs), np.nan) for _ in range(3))
+    counted = np.zeros(len(pairs), dtype=bool)
+    step = max(1, _DEVIATIONS // n_resamples)
+    for begin in range(0, len(pairs), step):
+        here = slice(begin, begin + step)
+        a, b = first[here], second[here]
+        deviation = (replicates[:, a] - replicates[:, b]) - (centre[a] - centre[b])
+        low[here], high[here] = ends(deviation, confidence_level)
+        some = (~np.isnan(deviation)).sum(axis=0) > 1
+        error[here][some] = np.nanstd(deviation[:, some], axis=0, ddof=1)
+        # Models that agree on every pair do not differ in any resample either.
+        counted[here] = own = error[here] > np.abs(estimate[here]) * 1e-14
+        if own.any():
+            studentised = np.abs(deviation[:, own]) / error[here][own]
+            np.fmax(largest, np.fmax.reduce(studentised, axis=1), out=largest)
+    return _Compared(estimate, estimate + low, estimate + high, error, counted)
 
 
 def _check(measure: Measure, n_models: int) -> None:
@@ -213,34 +247,26 @@ def _all_at_once(
     measures: Sequence[Measure],
     labels: Sequence[str],
     pairs: Sequence[tuple[int, int]],
-    estimates: list[Floats],
-    deviations: list[Floats],
-    lows: list[Floats],
-    highs: list[Floats],
+    compared: Sequence[_Compared],
+    largest: Floats,
     confidence_level: float,
 ) -> PairedDifferences:
     if not measures or not pairs:
         return PairedDifferences([], 0, float("nan"))
-    estimate = np.concatenate(estimates)
-    deviation = np.concatenate(deviations, axis=1)
-    drawn = (~np.isnan(deviation)).sum(axis=0)
-    error = np.full(len(estimate), np.nan)
-    some = drawn > 1
-    error[some] = np.nanstd(deviation[:, some], axis=0, ddof=1)
-    # Models that agree on every pair do not differ in any resample either.
-    counted = error > np.abs(estimate) * 1e-14
+    estimate, low, high, error = (
+        np.concatenate([getattr(one, name) for one in compared])
+        for name in ("estimate", "low", "high", "error")
+    )
+    counted = np.concatenate([one.counted for one in compared])
     critical = float("nan")
     p_values = np.where(error >= 0, np.where(estimate == 0, 1.0, 0.0), np.nan)
     if counted.any():
-        studentised = np.abs(deviation[:, counted]) / error[counted]
-        largest = np.max(np.where(np.isnan(studentised), 0.0, studentised), axis=1)
         critical = float(np.quantile(largest, confidence_level))
         reached = np.abs(estimate[counted]) / error[counted]
         ordered = np.sort(largest)
         beyond = len(ordered) - np.searchsorted(ordered, reached, side="left")
         p_values[counted] = (1 + beyond) / (1 + len(ordered))
     half = np.where(counted, np.where(counted, error, 0.0) * critical, 0.0)
-    low, high = np.concatenate(lows), np.concatenate(highs)
     rows: list[Difference] = []
     place = 0
     for measure in measures:

@@ -44,6 +44,8 @@ class ModalAnswers:
     shift : (n,) int8
         Position of its shift class in :data:`chronocore.metrics.SHIFTS`: stable, strong or very
         strong.
+    older_choice, newer_choice : (n,) int64
+        Codes of the two answers.
     older_correct, newer_correct : (n,) bool
         The answer for that year is the most common option; at least one of them is.
     ratio : (n,) float64
@@ -54,6 +56,8 @@ class ModalAnswers:
 
     pair: NDArray[np.int64]
     shift: NDArray[np.int8]
+    older_choice: NDArray[np.int64]
+    newer_choice: NDArray[np.int64]
     older_correct: Flags
     newer_correct: Flags
     ratio: Floats
@@ -172,6 +176,7 @@ def modal_answers(
     usable = np.flatnonzero(modal_pairs(pairs))
     columns = ["survey", "variable", "country", "year_old", "year_new", "mode_old", "mode_new"]
     kept: list[int] = []
+    given: list[tuple[int, int]] = []
     correct: list[tuple[bool, bool]] = []
     unanswered = wrong = 0
     for index, row in zip(
@@ -188,12 +193,16 @@ def modal_answers(
             wrong += 1
             continue
         kept.append(index)
+        given.append((old, new))
         correct.append(hits)
     pair = np.array(kept, dtype=np.int64)
+    choice = np.array(given, dtype=np.int64).reshape(-1, 2)
     hit = np.array(correct, dtype=bool).reshape(-1, 2)
     return ModalAnswers(
         pair=pair,
         shift=_shift_codes(pairs)[pair],
+        older_choice=choice[:, 0],
+        newer_choice=choice[:, 1],
         older_correct=hit[:, 0],
         newer_correct=hit[:, 1],
         ratio=np.asarray(ratio, dtype=np.float64)[pair],

@@ -44,6 +44,9 @@ __all__ = [
 
 _MAXIMUM_SIZE = 2**31
 _QUANTILES = np.array([0.5, 0.95])
+# Drawn distances kept for their median, and repeats behind a p-value, at most.
+_MOST_DISTANCES = 50_000_000
+_MOST_FLOOR_REPEATS = 10_000_000
 
 
 # Another stream than the bootstrap's of the same seed.
@@ -509,10 +512,16 @@ def noise(
         )
     if method not in ("bh", "by"):
         raise ConfigurationError(f"method {method!r} is none of bh, by")
-    for name, value in (("repeats", repeats), ("floor_repeats", floor_repeats)):
-        if value < 1:
-            raise ConfigurationError(f"{name} must be at least 1, not {value}")
     pairs = opened.pairs()
+    # The median of all drawn distances needs every one of them.
+    most = max(_MOST_DISTANCES // max(len(pairs), 1), 1)
+    for name, value, limit in (
+        ("repeats", repeats, most), ("floor_repeats", floor_repeats, _MOST_FLOOR_REPEATS),
+    ):  # fmt: skip
+        if not 1 <= value <= limit:
+            raise ConfigurationError(
+                f"{name} must lie between 1 and {limit:,} for {len(pairs):,} pairs, not {value:,}"
+            )
     support = _pair_supports(pairs, opened.items())
     sizes = _effective(pairs)
     design = str(n)

@@ -22,9 +22,12 @@ from chronocore.scores import (
     Integers,
     PairPredictions,
     PairScores,
+    _keys,
+    _positions,
     against_gold,
     default_columns,
 )
+from chronocore.tolerance import at_least
 from chronocore_kernels import multinomial
 
 __all__ = ["REDRAWS", "GoldRedraws"]
@@ -73,6 +76,7 @@ class GoldRedraws:
 
     def __init__(self, gold: pa.Table, *, seed: int = 0, repeats: int = REDRAWS) -> None:
         self.repeats = repeats
+        self._keys = _keys(gold, ["survey", "variable", "country", "year"])
         self._rows = rows_of(gold["probs"].combine_chunks(), "gold")
         n_eff = np.asarray(gold["n_eff"].to_numpy(zero_copy_only=False), dtype=np.float64)
         bad = np.flatnonzero(~(np.isfinite(n_eff) & (n_eff >= 0.5)))
@@ -99,6 +103,34 @@ class GoldRedraws:
             rows.values, rows.starts, rows.lengths, self._sizes, np.arange(len(rows)),
             self.repeats, self._base,
         )  # fmt: skip
+
+    def modes(self, pairs: pa.Table, year: str) -> Integers:
+        """Return the position of the most common option under every redraw, shape (R, n).
+
+        Parameters
+        ----------
+        pairs : pyarrow.Table
+            With survey, variable and country.
+        year : str
+            The column that names the time point of each pair.
+        """
+        where = ["survey", "variable", "country"]
+        row = _positions(_keys(pairs, [*where, year]), self._keys)
+        if (row < 0).any():
+            raise StudyError(
+                "gold.parquet does not hold the two years of every pair; build it again"
+            )
+        shares, starts = self._drawn
+        found = np.empty((self.repeats, len(row)), dtype=np.int64)
+        lengths = self._rows.lengths[row]
+        for k in np.unique(lengths):
+            inside = np.flatnonzero(lengths == k)
+            drawn = shares[starts[row[inside]][:, None] + np.arange(self.repeats * k)]
+            drawn = drawn.reshape(len(inside), self.repeats, k)
+            # Ties go to the lowest position.
+            modes = at_least(drawn, drawn.max(axis=2, keepdims=True)).argmax(axis=2)
+            found[:, inside] = modes.T
+        return found
 
     def column(
         self, scores: PairScores, what: object, values: Callable[[PairScores], NDArray[Any]]

@@ -97,6 +97,18 @@ class Results:
         return list(found.values())
 
     @property
+    def n_models(self) -> int:
+        """Different models among the evaluated runs: several runs may have one model."""
+        evaluated = {run.run_id for run in self.evaluated}
+        return len(
+            {
+                (row["model"], row["revision"])
+                for row in self.study.runs().to_pylist()
+                if row["run_id"] in evaluated
+            }
+        )
+
+    @property
     def tau(self) -> float:
         """Tolerance of accuracy."""
         return float(self.summary.settings["tau"])
@@ -150,6 +162,11 @@ def load_results(study: Study) -> Results:
                 if row["prediction"] not in known:
                     known.append(row["prediction"])
     evaluated = [run for run in summary.runs if run.run_id in predictions]
+    if not summary.runs:
+        raise StudyError(
+            f"no run of {study.path} has valid dated and undated predictions, which figures and "
+            f"report are about ({'; '.join(f'{k}: {why}' for k, why in summary.skipped.items())})"
+        )
     if not evaluated:
         raise StudyError(
             f"the tables and the scores of {study.path} do not belong together; "

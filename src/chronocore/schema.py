@@ -301,6 +301,8 @@ SWEEP = _schema(
         "boundaries": _TEXT,
         "tau": _REAL,
         "retain": _REAL,
+        "cluster": _TEXT,
+        "gold_error": pa.bool_(),
         "seed": pa.int64(),
         "resamples": pa.int64(),
         "kind": _TEXT,
@@ -315,8 +317,8 @@ SWEEP = _schema(
         "holds": pa.bool_(),
         "support": _REAL,
     },
-    ("cell_id", "run_id", "label", "instruction", "boundaries", "tau", "retain", "seed",
-     "resamples", "kind", "finding", "group", "measure"),
+    ("cell_id", "run_id", "label", "instruction", "boundaries", "tau", "retain", "cluster",
+     "gold_error", "seed", "resamples", "kind", "finding", "group", "measure"),
 )  # fmt: skip
 
 VALIDITY_DESIGN = _schema(

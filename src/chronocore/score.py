@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronocore.arrow import Rows, rows_of
-from chronocore.config import CLUSTERS, ScoreSettings
+from chronocore.config import CLUSTERS, MAXIMUM_RESAMPLES, ScoreSettings
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.metrics import BOUNDARIES, retained_count, shift_class, wasserstein
 from chronocore.modal import ModalAnswers, modal_answers
@@ -44,6 +44,7 @@ from chronocore.tables import (
     format_table,
 )
 from chronocore.tables.elicitation import Asked
+from chronocore.tables.modal import ModalRun
 from chronocore.tolerance import ATOL
 
 __all__ = ["RunSummary", "ScoreResult", "load_summary", "score", "tables"]
@@ -83,7 +84,7 @@ class ScoreResult:
     ----------
     runs : list of RunSummary
     skipped : dict of str to str
-        Label of each run that could not be scored, and why.
+        Label of each run without a complete pair, and why it is not scored.
     settings : dict
         Thresholds, resamples and seed in force.
     tables : list of str
@@ -172,7 +173,7 @@ def score(
     boundaries : str or three floats, optional
         Shift boundaries; by default the study's.
     resamples : int, optional
-        Bootstrap resamples of each interval.
+        Bootstrap resamples of each interval, ten million at most.
     confidence_level : float, optional
     seed : int, optional
     cluster : {"pair", "country", "variable"}, optional
@@ -197,8 +198,9 @@ def score(
 
     Notes
     -----
-    A reference beside models is scored on each model's retained pairs, alone on all pairs
-    (definitions, section 5).
+    A run without a pair with all three predictions is skipped, and the result says why; its modal
+    answers, if it has any, are in table ``t05`` all the same. A reference beside models is scored
+    on each model's retained pairs, alone on all pairs (definitions, section 5).
     """
     opened = study if isinstance(study, Study) else Study.open(study)
     config = opened.config()
@@ -232,7 +234,7 @@ def score(
     benchmark = Benchmark(pairs, gold, items)
     scored: dict[str, _Scored] = {}
     repeats: list[RepeatedRun] = []
-    modal: dict[str, ModalAnswers] = {}
+    modal: list[ModalRun] = []
     summaries: list[RunSummary] = []
     skipped: dict[str, str] = {}
     prompts_by: dict[tuple[str, str], pa.Table] = {}
@@ -255,12 +257,16 @@ def score(
             )
         except StudyError as error:
             skipped[run["label"]] = str(error)
+            answers = _modal(None, pairs, prompts, predictions)
+            if answers is not None:
+                modal.append(ModalRun(run["run_id"], run["label"], answers))
+                skipped[run["label"]] = f"{error}; its modal answers are in table t05"
             continue
         entry = _Scored(run, data, scores)
         scored[run["run_id"]] = entry
-        answers = _modal(entry, pairs, prompts, predictions)
+        answers = _modal(scores, pairs, prompts, predictions)
         if answers is not None:
-            modal[run["run_id"]] = answers
+            modal.append(ModalRun(run["run_id"], run["label"], answers, scores))
         repeated = _repeated(entry, predictions, prompts, items, settings.cluster)
         if repeated is not None:
             repeats.append(repeated)
@@ -284,8 +290,11 @@ def score(
                 ),
             )
         )
-    if not scored:
+    if not scored and not modal:
         raise StudyError("; ".join(f"{label}: {why}" for label, why in skipped.items()))
+    references = {run["run_id"] for run in run_rows if run["engine"] == "reference"}
+    if any(run_id not in references for run_id in [*scored, *(run.run_id for run in modal)]):
+        modal = [run for run in modal if run.run_id not in references]
     progress("computing tables and intervals")
     context = Context(
         benchmark,
@@ -323,31 +332,42 @@ def _asked(run: Mapping[str, Any]) -> Asked:
     """Return how a run asked its model."""
     # Settings of a sampled run stand in the engine's version; they belong to the way of asking.
     version = str(run["engine_version"]).partition(";")[0]
-    same = (run["model"], run["revision"], run["engine"], version, run["instruction"])
-    return Asked(tuple(str(value) for value in same), run["elicitation"])
+    return Asked(
+        weights=(run["model"], str(run["revision"])),
+        engine=(run["engine"], version),
+        instruction=run["instruction"],
+        elicitation=run["elicitation"],
+        greedy=not run["temperature"],
+    )
 
 
 def _check(settings: ScoreSettings) -> None:
     for name, holds, what in (
         ("tau", 0 < settings.tau <= 1, "must lie in (0, 1]"),
         ("retain", 0 < settings.retain <= 1, "must lie in (0, 1]"),
-        ("resamples", settings.resamples >= 1, "must be at least 1"),
+        (
+            "resamples", 1 <= settings.resamples <= MAXIMUM_RESAMPLES,
+            f"must lie between 1 and {MAXIMUM_RESAMPLES:,}",
+        ),
         ("confidence_level", 0 < settings.confidence_level < 1, "must lie in (0, 1)"),
         ("seed", 0 <= settings.seed < 2**63, "must be a non-negative integer"),
         ("cluster", settings.cluster in CLUSTERS, f"must be one of {', '.join(CLUSTERS)}"),
-    ):
+    ):  # fmt: skip
         if not holds:
-            raise ConfigurationError(f"{name} {what}, not {getattr(settings, name)}")
+            value = getattr(settings, name)
+            shown = f"{value:,}" if name == "resamples" else value
+            raise ConfigurationError(f"{name} {what}, not {shown}")
 
 
 def _modal(
-    entry: _Scored, pairs: pa.Table, prompts: pa.Table, predictions: pa.Table
+    scores: PairScores | None, pairs: pa.Table, prompts: pa.Table, predictions: pa.Table
 ) -> ModalAnswers | None:
-    """Return the modal answers of a run; None if it has none."""
+    """Return the modal answers of a run beside its scores, if any; None if it has none."""
     if predictions["choice"].null_count == len(predictions):
         return None
     ratio = np.full(len(pairs), np.nan)
-    ratio[entry.scores.pair] = entry.scores.ratio
+    if scores is not None:
+        ratio[scores.pair] = scores.ratio
     return modal_answers(pairs, prompts, predictions, ratio)
 
 

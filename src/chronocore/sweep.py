@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import product
 from pathlib import Path
@@ -17,19 +18,31 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chronocore import schema
-from chronocore.claims import CLAIMS
+from chronocore.claims import CLAIMS, Claim
+from chronocore.config import CLUSTERS
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.identity import canonical_json, derived_seed
-from chronocore.inference import _ideal_mean, bootstrap, seed_base
-from chronocore.intervals import ends
+from chronocore.inference import _ideal_mean, _rank_law, _rank_place, bootstrap, seed_base
+from chronocore.intervals import column_estimates, ends, two_level_replicates, units_of
 from chronocore.metrics import BOUNDARIES, SHIFTS
 from chronocore.predict import prompts_of
-from chronocore.scores import ALIGNMENTS, STABILITIES, PairScores, pair_predictions, pair_scores
+from chronocore.redraws import GoldRedraws
+from chronocore.scores import (
+    ALIGNMENTS,
+    STABILITIES,
+    PairPredictions,
+    PairScores,
+    pair_predictions,
+    pair_scores,
+)
 from chronocore.store import Study
+from chronocore.tables.cells import Benchmark
 from chronocore.tolerance import above, at_least, at_most
-from chronocore_kernels import multinomial, resampling
+from chronocore_kernels import multinomial, resampling, two_level
+from chronocore_kernels.jit import threads
 
 __all__ = [
+    "MAXIMUM_RESAMPLES",
     "SUPPORTED",
     "Failure",
     "FindingSummary",
@@ -42,15 +55,26 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+#: A cell of a run: boundaries, tau, retain, seed.
+Key = tuple[str, float, float, int]
 
 #: A finding is supported by its data where it holds in at least this share of the resamples.
 SUPPORTED = 0.95
+
+#: Replicates of some sixty statistics are in memory at a time: half a gigabyte of them.
+MAXIMUM_RESAMPLES = 1_000_000
+_MAXIMUM_SEEDS = 10_000
 
 # Failures that a summary lists by name; all of them are in the dataset.
 _LISTED = 20
 
 # Up to here the rows of a resample are drawn: they cost less than the law of their mean.
 _FEW = 64
+
+# Resamples that are worth another thread, where one costs a draw or a few.
+_DRAWS_A_THREAD = 20_000
 
 _SHIFTED = SHIFTS[1:]
 
@@ -115,12 +139,16 @@ class SweepResult:
     Attributes
     ----------
     runs : list of str
-        Labels.
+        Labels of the runs in the cells.
+    skipped : dict of str to str
+        Label of each run without a complete pair, and why it has no cells.
     instructions, boundaries : list of str
     tau, retain : list of float
     seeds : list of int
     resamples : int
     confidence_level : float
+    cluster : str
+    gold_error : bool
     cells : int
         Grid cells: combinations of all of these.
     computed : int
@@ -133,6 +161,7 @@ class SweepResult:
     """
 
     runs: list[str]
+    skipped: dict[str, str]
     instructions: list[str]
     boundaries: list[str]
     tau: list[float]
@@ -140,6 +169,8 @@ class SweepResult:
     seeds: list[int]
     resamples: int
     confidence_level: float
+    cluster: str
+    gold_error: bool
     cells: int
     computed: int
     findings: list[FindingSummary]
@@ -170,8 +201,101 @@ class _Statistic:
 
 
 @dataclass(frozen=True, slots=True)
+class _Sample:
+    """The pairs a statistic is about.
+
+    Attributes
+    ----------
+    values : (n,)
+        Numbers, or class codes.
+    redrawn : (R, n), optional
+        The same under every redraw of gold; NaN, or a negative code, where undefined.
+    clusters : (n,) int64, optional
+        What is resampled whole.
+    """
+
+    values: NDArray[Any]
+    redrawn: NDArray[Any] | None = None
+    clusters: Integers | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class _Redrawn:
+    """The columns of a run under every redraw of gold, each made once."""
+
+    def __init__(self, scores: PairScores, redraws: GoldRedraws) -> None:
+        self.scores, self.redraws = scores, redraws
+        self._columns: dict[tuple[str, float], NDArray[Any]] = {}
+
+    def column(self, name: str, tau: float) -> NDArray[Any]:
+        """Return a column of all complete pairs, shape (R, N)."""
+        key = (name, tau if name == "outcome" else 0.0)
+        if key not in self._columns:
+            view = self.scores.within(tau) if name == "outcome" else self.scores
+            self._columns[key] = self.redraws.column(view, _COLUMNS[name], _COLUMNS[name])
+        return self._columns[key]
+
+
+#: What statistics are made of and gold decides.
+_COLUMNS: dict[str, Callable[[PairScores], NDArray[Any]]] = {
+    "outcome": lambda scores: scores.outcome,
+    "alignment": lambda scores: scores.alignment,
+    "ratio": lambda scores: scores.ratio,
+    "cosine": lambda scores: scores.cosine,
+    "newest": lambda scores: scores.credit[:, 2],
+    "benefit_older": lambda scores: scores.benefit_old,
+    "benefit_newer": lambda scores: scores.benefit_new,
+    "gap": lambda scores: scores.benefit_old - scores.benefit_new,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """The pairs of a cell of the grid.
+
+    Attributes
+    ----------
+    scores : PairScores
+        Under the tolerance and the boundaries of the cell.
+    place : (n,) int64
+        Where they stand among all complete pairs of the run.
+    clusters : (n,) int64, optional
+    redrawn : _Redrawn, optional
+    """
+
+    scores: PairScores
+    place: Integers
+    clusters: Integers | None = None
+    redrawn: _Redrawn | None = None
+
+    def sample(self, inside: Flags, name: str) -> _Sample:
+        """Return a column of some pairs, which gold decides."""
+        values = _COLUMNS[name](self.scores)[inside]
+        again = None
+        if self.redrawn is not None:
+            column = self.redrawn.column(name, self.scores.tau)
+            again = column[:, self.place[inside]]
+        return self._sample(values, again, inside)
+
+    def observed(self, inside: Flags, values: NDArray[Any]) -> _Sample:
+        """Return what predictions alone decide, and no redraw changes."""
+        return self._sample(values[inside], None, inside)
+
+    def _sample(self, values: NDArray[Any], again: NDArray[Any] | None, inside: Flags) -> _Sample:
+        clusters = None if self.clusters is None else self.clusters[inside]
+        return _Sample(np.ascontiguousarray(values), again, clusters)
+
+
+@dataclass(frozen=True, slots=True)
 class _Drawing:
-    """How replicates are drawn: their number, the seed of the stream, and the level of ends."""
+    """How replicates are drawn: their number, the seed of the stream, and the level of ends.
+
+    With redraws of gold, replicate b rests on redraw b mod R: it is drawn from the law that the
+    statistic has in resamples of that redraw. Replicates are moved back by what the redraws
+    together move the statistic, as the intervals of tables are.
+    """
 
     resamples: int
     confidence_level: float
@@ -186,17 +310,21 @@ class _Drawing:
         tail = (1 - self.confidence_level) / 2
         return np.array([tail, 1 - tail])
 
+    def _few_threads(self) -> AbstractContextManager[None]:
+        """Return the threads for one draw a resample."""
+        return threads(1 + self.resamples // _DRAWS_A_THREAD)
+
     def shares(
         self,
         finding: str,
         name: str,
         group: str,
-        codes: NDArray[np.integer[Any]],
+        sample: _Sample,
         classes: Mapping[str, Sequence[int]],
         n_classes: int,
     ) -> dict[tuple[str, str], _Statistic]:
-        """Return the share of each class, or union of classes, from multinomial counts."""
-        n = len(codes)
+        """Return the share of each class, or union of classes, from counts of all classes."""
+        n = len(sample)
         if not n:
             nothing = np.empty(0)
             nan = float("nan")
@@ -204,43 +332,138 @@ class _Drawing:
                 (measure, group): _Statistic(finding, "share", nan, nan, nan, 0, nothing)
                 for measure in classes
             }
-        counts = np.bincount(codes, minlength=n_classes).astype(np.int64)
-        drawn = multinomial.multinomial_counts(
-            counts, seed_base(self._seed(name, group)), self.resamples
-        )
+        counts = np.bincount(sample.values, minlength=n_classes).astype(np.int64)
+        seed = self._seed(name, group)
         found = {}
+        if sample.redrawn is None and sample.clusters is None:
+            with self._few_threads():
+                drawn = multinomial.multinomial_counts(counts, seed_base(seed), self.resamples)
+                for measure, members in classes.items():
+                    own = np.ascontiguousarray(drawn[list(members)].sum(axis=0, dtype=np.int32))
+                    low, high = resampling.count_quantiles(own[None], n, self._levels)[0][0] / n
+                    found[measure, group] = _Statistic(
+                        finding, "share", float(counts[list(members)].sum() / n), float(low),
+                        float(high), n, own / n,
+                    )  # fmt: skip
+            return found
+        every, pooled = self._counts(sample, n_classes, seed)
         for measure, members in classes.items():
-            own = np.ascontiguousarray(drawn[list(members)].sum(axis=0, dtype=np.int32))
-            ends, _ = resampling.count_quantiles(own[None], n, self._levels)
-            found[measure, group] = _Statistic(
-                finding, "share", float(counts[list(members)].sum() / n),
-                float(ends[0, 0] / n), float(ends[0, 1] / n), n, own / n,
-            )  # fmt: skip
+            estimate = float(counts[list(members)].sum() / n)
+            with np.errstate(invalid="ignore"):
+                replicates = every[list(members)].sum(axis=0) / every.sum(axis=0)
+            moved = float(pooled[list(members)].sum() / pooled.sum()) - estimate
+            found[measure, group] = self._moved(
+                finding, "share", estimate, n, replicates, moved, (0.0, 1.0)
+            )
         return found
 
-    def median(self, finding: str, measure: str, group: str, values: Floats) -> _Statistic:
-        """Return a median from the law of its rank."""
+    def _counts(
+        self, sample: _Sample, n_classes: int, seed: int
+    ) -> tuple[NDArray[np.integer[Any]], Integers]:
+        """Return class counts of every resample, and of all redraws together."""
+        codes = sample.values[None] if sample.redrawn is None else sample.redrawn
+        # A pair that a redraw leaves undefined is drawn, and left out.
+        every = np.stack([np.count_nonzero(codes == c, axis=1) for c in range(-1, n_classes)])
+        pooled = every[1:].sum(axis=1)
+        if sample.clusters is not None:
+            units = units_of(sample.clusters, len(sample))
+            drawn = two_level.two_level_counts(
+                units.ordered(codes.astype(np.int8, copy=False)), n_classes, units.offsets,
+                seed_base(seed), self.resamples,
+            )  # fmt: skip
+            return drawn.T, pooled
+        drawn = np.empty((n_classes, self.resamples), dtype=np.int32)
+        with self._few_threads():
+            for r in range(min(len(codes), self.resamples)):
+                size = len(range(r, self.resamples, len(codes)))
+                base = seed_base(derived_seed(seed, f"redraw {r}"))
+                own = np.ascontiguousarray(every[:, r], dtype=np.int64)
+                drawn[:, r :: len(codes)] = multinomial.multinomial_counts(own, base, size)[1:]
+        return drawn, pooled
+
+    def median(self, finding: str, measure: str, group: str, sample: _Sample) -> _Statistic:
+        """Return a median, from the law of its rank where pairs are resampled."""
+        values = np.asarray(sample.values, dtype=np.float64)
         if not len(values):
             nan = float("nan")
             return _Statistic(finding, "", nan, nan, nan, 0, np.empty(0))
-        result = bootstrap(
-            values, "median", n_resamples=self.resamples, return_replicates=True, method="rank",
-            confidence_level=self.confidence_level, seed=self._seed(measure, group),
-        )  # fmt: skip
-        low, high = result.confidence_interval
-        assert result.replicates is not None
-        return _Statistic(finding, "", result.estimate, low, high, len(values), result.replicates)
+        seed = self._seed(measure, group)
+        if sample.redrawn is None and sample.clusters is None:
+            with self._few_threads():
+                result = bootstrap(
+                    values, "median", n_resamples=self.resamples, return_replicates=True,
+                    method="rank", confidence_level=self.confidence_level, seed=seed,
+                )  # fmt: skip
+            low, high = result.confidence_interval
+            assert result.replicates is not None
+            return _Statistic(
+                finding, "", result.estimate, low, high, len(values), result.replicates
+            )
+        return self._drawn(finding, "", "median", sample, seed)
 
     def mean(
-        self, finding: str, measure: str, group: str, values: Floats, unit: str = "W"
+        self, finding: str, measure: str, group: str, sample: _Sample, unit: str = "W"
     ) -> _Statistic:
-        """Return a mean from its law."""
+        """Return a mean, from its law where pairs are resampled and gold is as observed."""
+        values = np.asarray(sample.values, dtype=np.float64)
         if not len(values):
             nan = float("nan")
             return _Statistic(finding, unit, nan, nan, nan, 0, np.empty(0))
-        drawn = _mean_replicates(values, self.resamples, self._seed(measure, group))
-        low, high = (float(end[0]) for end in ends(drawn[:, None], self.confidence_level))
-        return _Statistic(finding, unit, float(values.mean()), low, high, len(values), drawn)
+        seed = self._seed(measure, group)
+        if sample.redrawn is None and sample.clusters is None:
+            replicates = _mean_replicates(values, self.resamples, seed)
+            estimate = float(values.mean())
+            return self._moved(finding, unit, estimate, len(values), replicates, 0.0)
+        return self._drawn(finding, unit, "mean", sample, seed)
+
+    def _drawn(
+        self, finding: str, unit: str, statistic: str, sample: _Sample, seed: int
+    ) -> _Statistic:
+        """Return a mean or median of clusters, or of redrawn gold."""
+        values = np.asarray(sample.values, dtype=np.float64)
+        redrawn = values[None] if sample.redrawn is None else sample.redrawn.astype(np.float64)
+        if statistic == "median" and sample.clusters is None and not np.isnan(redrawn).any():
+            replicates = np.empty(self.resamples)
+            # All redraws have one size, and so one law of the rank.
+            rank, fraction = _rank_place(len(values), 0.5)
+            first, chances, moves = _rank_law(len(values), rank, fraction > 0)
+            threshold, alias = resampling.alias_table(chances)
+            with self._few_threads():
+                for r, ascending in enumerate(np.sort(redrawn[: self.resamples], axis=1)):
+                    size = len(range(r, self.resamples, len(redrawn)))
+                    replicates[r :: len(redrawn)] = resampling.rank_replicates(
+                        ascending, rank, fraction, first, threshold, alias, moves,
+                        seed_base(derived_seed(seed, f"redraw {r}")), size,
+                    )  # fmt: skip
+        else:
+            units = units_of(sample.clusters, len(values))
+            replicates = two_level_replicates(
+                redrawn[None], statistic, units, self.resamples, seed
+            )[:, 0]
+        estimate, pooled = (
+            float(column_estimates(column.reshape(1, -1), statistic)[0])
+            for column in (values, redrawn)
+        )
+        return self._moved(finding, unit, estimate, len(values), replicates, pooled - estimate)
+
+    def _moved(
+        self,
+        finding: str,
+        unit: str,
+        estimate: float,
+        n: int,
+        replicates: Floats,
+        moved: float,
+        bounds: tuple[float, float] = (-np.inf, np.inf),
+    ) -> _Statistic:
+        """Return a statistic whose replicates are moved back, and stay within bounds."""
+        low, high = (
+            float(np.clip(end[0] - moved, *bounds))
+            for end in ends(replicates[:, None], self.confidence_level)
+        )
+        return _Statistic(
+            finding, unit, estimate, low, high, n, np.clip(replicates - moved, *bounds)
+        )
 
 
 def _mean_replicates(values: Floats, n_resamples: int, seed: int) -> Floats:
@@ -269,19 +492,21 @@ def _groups(scores: PairScores) -> dict[str, Flags]:
     return groups
 
 
-def _accuracy(scores: PairScores, drawing: _Drawing) -> dict[tuple[str, str], _Statistic]:
+def _accuracy(pairs: _Pairs, drawing: _Drawing) -> dict[tuple[str, str], _Statistic]:
     """Return the statistics that depend on the tolerance."""
     found: dict[tuple[str, str], _Statistic] = {}
     classes = {"both": (0,), "one_period": (1, 2)}
-    for group, inside in _groups(scores).items():
+    for group, inside in _groups(pairs.scores).items():
         if group in (*SHIFTS, "all"):
-            found |= drawing.shares("RF1", "outcome", group, scores.outcome[inside], classes, 4)
+            sample = pairs.sample(inside, "outcome")
+            found |= drawing.shares("RF1", "outcome", group, sample, classes, 4)
     return found
 
 
-def _others(scores: PairScores, drawing: _Drawing) -> dict[tuple[str, str], _Statistic]:
+def _others(pairs: _Pairs, drawing: _Drawing) -> dict[tuple[str, str], _Statistic]:
     """Return the statistics that do not depend on the tolerance."""
     found: dict[tuple[str, str], _Statistic] = {}
+    scores = pairs.scores
     groups = _groups(scores)
     zero = at_most(scores.d_m, 0.0)
     has_ratio = ~zero & np.isfinite(scores.ratio)
@@ -293,34 +518,39 @@ def _others(scores: PairScores, drawing: _Drawing) -> dict[tuple[str, str], _Sta
     }
     for group in (*_SHIFTED, "strong_plus", "all_shifted"):
         inside = groups[group]
-        codes = scores.alignment[inside]
-        found |= drawing.shares("RF1", "alignment", group, codes, alignment, len(ALIGNMENTS))
-        flags = zero[inside].astype(np.int8)
-        found |= drawing.shares("RF2", "zero_shift", group, flags, {"zero_shift": (1,)}, 2)
-        ratio = scores.ratio[inside & has_ratio]
-        found["median_ratio", group] = drawing.median("RF2", "median_ratio", group, ratio)
-        cosine = scores.cosine[inside & has_direction]
-        found["median_cosine", group] = drawing.median("RF2", "median_cosine", group, cosine)
-        right = above(cosine, 0.0).astype(np.int8)
+        sample = pairs.sample(inside, "alignment")
+        found |= drawing.shares("RF1", "alignment", group, sample, alignment, len(ALIGNMENTS))
+        sample = pairs.observed(inside, zero.astype(np.int8))
+        found |= drawing.shares("RF2", "zero_shift", group, sample, {"zero_shift": (1,)}, 2)
+        sample = pairs.sample(inside & has_ratio, "ratio")
+        found["median_ratio", group] = drawing.median("RF2", "median_ratio", group, sample)
+        sample = pairs.sample(inside & has_direction, "cosine")
+        found["median_cosine", group] = drawing.median("RF2", "median_cosine", group, sample)
         found |= drawing.shares(
-            "RF2", "right_direction", group, right, {"right_direction": (1,)}, 2
+            "RF2", "right_direction", group, _right(sample), {"right_direction": (1,)}, 2
         )
     stability = {name: (code,) for code, name in enumerate(STABILITIES)}
-    codes = scores.stability[groups["stable"]]
-    found |= drawing.shares("RF2", "stability", "stable", codes, stability, len(STABILITIES))
+    sample = pairs.observed(groups["stable"], scores.stability)
+    found |= drawing.shares("RF2", "stability", "stable", sample, stability, len(STABILITIES))
     found["newest_default", "all"] = drawing.mean(
-        "RF3", "newest_default", "all", np.ascontiguousarray(scores.credit[:, 2]), "share"
+        "RF3", "newest_default", "all", pairs.sample(groups["all"], "newest"), "share"
     )
     for group in (*SHIFTS, "all"):
-        inside = groups[group]
-        for measure, benefit in (
-            ("benefit_older", scores.benefit_old),
-            ("benefit_newer", scores.benefit_new),
-        ):
-            found[measure, group] = drawing.mean("RF3", measure, group, benefit[inside])
-    gap = (scores.benefit_old - scores.benefit_new)[groups["very_strong"]]
-    found["benefit_gap", "very_strong"] = drawing.mean("RF3", "benefit_gap", "very_strong", gap)
+        for measure in ("benefit_older", "benefit_newer"):
+            sample = pairs.sample(groups[group], measure)
+            found[measure, group] = drawing.mean("RF3", measure, group, sample)
+    sample = pairs.sample(groups["very_strong"], "gap")
+    found["benefit_gap", "very_strong"] = drawing.mean("RF3", "benefit_gap", "very_strong", sample)
     return found
+
+
+def _right(cosine: _Sample) -> _Sample:
+    """Return which predicted changes go the right way; -1 where a redraw of gold has none."""
+    redrawn = None
+    if cosine.redrawn is not None:
+        redrawn = np.where(np.isnan(cosine.redrawn), -1, above(cosine.redrawn, 0.0))
+        redrawn = redrawn.astype(np.int8)
+    return _Sample(above(cosine.values, 0.0).astype(np.int8), redrawn, cosine.clusters)
 
 
 def _rows(found: Mapping[tuple[str, str], _Statistic]) -> Iterator[dict[str, Any]]:
@@ -339,15 +569,23 @@ def _rows(found: Mapping[tuple[str, str], _Statistic]) -> Iterator[dict[str, Any
     replicates = {key: one.replicates for key, one in found.items()}
     for claim in CLAIMS:
         holds = claim.holds(estimates)
-        support = None
-        if holds is not None:
-            inside = claim.holds(replicates)
-            support = None if inside is None else float(np.mean(inside))
+        support = None if holds is None else _support(claim, replicates)
         yield {
             "kind": "finding", "finding": claim.finding, "group": "all", "measure": claim.name,
             "unit": None, "estimate": None, "low": None, "high": None, "n": None,
             "holds": None if holds is None else bool(holds), "support": support,
         }  # fmt: skip
+
+
+def _support(claim: Claim, replicates: Mapping[tuple[str, str], Floats]) -> float:
+    """Return the share of resamples in which a claim holds.
+
+    A resample without one of its statistics (of clusters or redraws that leave none of them
+    defined) says nothing of the claim.
+    """
+    known = np.logical_and.reduce([~np.isnan(replicates[need]) for need in claim.needs])
+    inside = claim.holds({need: replicates[need][known] for need in claim.needs})
+    return float(np.mean(inside)) if known.any() and inside is not None else 0.0
 
 
 def sweep_cell(
@@ -357,6 +595,8 @@ def sweep_cell(
     confidence_level: float = 0.95,
     seed: int = 0,
     stream: tuple[str, ...] = (),
+    clusters: Integers | None = None,
+    redraws: GoldRedraws | None = None,
 ) -> list[dict[str, Any]]:
     """Return every statistic of RF1 to RF3 of some pairs, and which findings they make true.
 
@@ -365,11 +605,16 @@ def sweep_cell(
     scores : PairScores
         The pairs of the cell, retained ones only, under its tolerance and boundaries.
     resamples : int
-        Replicates of each statistic, all from exact laws: the time hardly grows with them.
+        Replicates of each statistic, all from exact laws: the time hardly grows with them, unless
+        there are clusters or redraws.
     confidence_level : float
     seed : int
     stream : tuple of str
         Tells apart what is drawn with one seed.
+    clusters : (n,) int64, optional
+        Cluster of each pair; whole ones are resampled.
+    redraws : GoldRedraws, optional
+        Each resample takes one redraw of gold, and ``scores`` have their predictions.
 
     Returns
     -------
@@ -377,7 +622,9 @@ def sweep_cell(
         The columns of :data:`chronocore.schema.SWEEP` from ``kind`` on.
     """
     drawing = _Drawing(resamples, confidence_level, seed, stream)
-    return list(_rows({**_accuracy(scores, drawing), **_others(scores, drawing)}))
+    redrawn = None if redraws is None else _Redrawn(scores, redraws)
+    pairs = _Pairs(scores, np.arange(len(scores)), clusters, redrawn)
+    return list(_rows({**_accuracy(pairs, drawing), **_others(pairs, drawing)}))
 
 
 # -- the grid --------------------------------------------------------------------------------------
@@ -413,8 +660,10 @@ class _Grid:
     seeds: tuple[int, ...]
     resamples: int
     confidence_level: float
+    cluster: str
+    gold_error: bool
 
-    def cells(self, run: _Run) -> dict[tuple[str, float, float, int], str]:
+    def cells(self, run: _Run) -> dict[Key, str]:
         """Return the id of every cell of a run by (boundaries, retain, tau, seed)."""
         ids = {}
         for chosen, retain, tau, seed in product(
@@ -423,7 +672,8 @@ class _Grid:
             name = _boundary_text(chosen)
             parts = [
                 run.run_id, run.inputs, name, _text(tau), _text(retain), seed, self.resamples,
-                _text(self.confidence_level), schema.SCHEMA_VERSION,
+                _text(self.confidence_level), self.cluster, self.gold_error,
+                schema.SCHEMA_VERSION,
             ]  # fmt: skip
             digest = hashlib.sha256(canonical_json(parts).encode()).hexdigest()
             ids[name, retain, tau, seed] = "s" + digest[:16]
@@ -438,6 +688,8 @@ def _grid(
     seed: int,
     resamples: int,
     confidence_level: float,
+    cluster: str,
+    gold_error: bool,
 ) -> _Grid:
     def require(holds: bool, what: str) -> None:
         if not holds:
@@ -463,10 +715,17 @@ def _grid(
         require(0 < value <= 1, f"tau must lie in (0, 1], not {value}")
     for value in retain:
         require(0 < value <= 1, f"retain must lie in (0, 1], not {value}")
-    require(seeds >= 1, f"seeds must be at least 1, not {seeds}")
+    require(
+        1 <= seeds <= _MAXIMUM_SEEDS,
+        f"seeds must lie between 1 and {_MAXIMUM_SEEDS:,}, not {seeds:,}",
+    )
     require(0 <= seed < 2**63 - seeds, "seed must be a non-negative integer")
-    require(resamples >= 1, f"resamples must be at least 1, not {resamples}")
+    require(
+        1 <= resamples <= MAXIMUM_RESAMPLES,
+        f"resamples of a sweep must lie between 1 and {MAXIMUM_RESAMPLES:,}, not {resamples:,}",
+    )
     require(0 < confidence_level < 1, f"confidence_level must lie in (0, 1): {confidence_level}")
+    require(cluster in CLUSTERS, f"cluster must be one of {', '.join(CLUSTERS)}, not {cluster!r}")
     return _Grid(
         tuple(dict.fromkeys(sets)),
         tuple(dict.fromkeys(map(float, tau))),
@@ -474,21 +733,21 @@ def _grid(
         tuple(range(seed, seed + seeds)),
         resamples,
         confidence_level,
+        cluster,
+        gold_error,
     )
 
 
-def _runs(study: Study, instructions: Sequence[str] | None) -> tuple[list[_Run], list[_Run]]:
-    """Return all runs of a study that can be swept, and those that were asked for."""
+def _runs(study: Study) -> list[_Run]:
+    """Return all runs of a study, by label."""
     rows = study.runs().to_pylist()
     if not rows:
         raise StudyError(
             f"{study.path} has no predictions yet; make some with: "
             f"chronocore predict {study.path} --model SPEC"
         )
-    models = [row for row in rows if row["engine"] != "reference"]
-    chosen = sorted(models or rows, key=lambda row: str(row["label"]))
     files = study.manifest()["files"]
-    runs = [
+    return [
         _Run(
             row["run_id"], row["label"], row["instruction"], row["elicitation"],
             row["engine"] == "reference",
@@ -496,17 +755,25 @@ def _runs(study: Study, instructions: Sequence[str] | None) -> tuple[list[_Run],
                 canonical_json([dict(files), study.prediction_digests(row["run_id"])]).encode()
             ).hexdigest()[:16],
         )
-        for row in chosen
+        for row in sorted(rows, key=lambda row: str(row["label"]))
     ]  # fmt: skip
+
+
+def _chosen(study: Study, runs: Sequence[_Run], instructions: Sequence[str] | None) -> list[_Run]:
+    """Return the models, then the references, that were asked under some instructions."""
+    models_first = sorted(runs, key=lambda run: run.is_reference)
     if instructions is None:
-        return runs, runs
+        return models_first
+    # References are no answer to an instruction where there are models.
+    known = {run.instruction for run in runs if not run.is_reference}
+    known = known or {run.instruction for run in runs}
     for name in instructions:
-        if name not in {run.instruction for run in runs}:
+        if name not in known:
             raise ConfigurationError(
                 f"no run has the instruction {name!r}; make one with: "
                 f"chronocore predict {study.path} --model SPEC --instruction {name}"
             )
-    return runs, [run for run in runs if run.instruction in instructions]
+    return [run for run in models_first if run.instruction in instructions]
 
 
 def sweep(
@@ -520,6 +787,8 @@ def sweep(
     seed: int = 0,
     resamples: int = 1000,
     confidence_level: float = 0.95,
+    cluster: str = "pair",
+    gold_error: bool = False,
     progress: Callable[[SweepProgress], None] = lambda state: None,
 ) -> SweepResult:
     """Compute every finding under every combination of choices.
@@ -539,8 +808,14 @@ def sweep(
         The first of them.
     resamples : int
         Replicates of each statistic. They come from exact laws, so that a hundred thousand cost
-        little more than a thousand; some 500 bytes of memory each.
+        little more than a thousand; some 500 bytes of memory each, and a million at most.
     confidence_level : float
+    cluster : {"pair", "country", "variable"}
+        What is resampled: pairs, or all pairs of a country or of a question at once.
+    gold_error : bool
+        Carry the surveys' own sampling error into intervals and support: each resample also draws
+        the gold distributions again. With it, or with clusters, the time of means (and with
+        clusters of everything) grows with the resamples.
     progress : callable
         Called with :class:`SweepProgress` after every part.
 
@@ -556,84 +831,134 @@ def sweep(
     ConfigurationError
         A choice is out of range, or no run has an instruction.
     StudyError
-        The study has no predictions, or a run none that can be scored.
+        The study has no predictions, or no run has a pair with all three predictions.
 
     Notes
     -----
     ChronoCulture, appendices C.2, F.1, F.2 and F.3. A sweep that was stopped goes on where it
     stopped: finished cells are recognised by a digest of their settings and of all they were
-    computed from. Models are swept; references alone where there is no model, on all pairs.
+    computed from. Models are swept; references alone where no model has a complete pair, on all
+    pairs. A run without one is skipped, and the result says why.
     """
     opened = study if isinstance(study, Study) else Study.open(study)
-    grid = _grid(boundaries, tau, retain, seeds, seed, resamples, confidence_level)
-    known, runs = _runs(opened, instructions)
-    wanted = {run.run_id: grid.cells(run) for run in runs}
-    total = sum(len(cells) for cells in wanted.values())
+    grid = _grid(
+        boundaries, tau, retain, seeds, seed, resamples, confidence_level, cluster, gold_error
+    )
+    known = _runs(opened)
+    chosen_runs = _chosen(opened, known, instructions)
     with opened.lock("sweep"):
         opened.clean_sweep({f"{run.run_id}-{run.inputs}" for run in known})
         there = opened.sweep_cells()
-        skipped = sum(cell in there for cells in wanted.values() for cell in cells.values())
-        done = skipped
-        progress(SweepProgress(done, total, skipped))
-        for run in runs:
-            missing = {key: cell for key, cell in wanted[run.run_id].items() if cell not in there}
-            if not missing:
-                continue
-            scores = _scores(opened, run)
-            for chosen, share in product(grid.boundaries, grid.retain):
-                part = {
-                    key: cell
-                    for key, cell in missing.items()
-                    if key[:2] == (_boundary_text(chosen), share)
-                }
-                if not part:
+        wanted: dict[str, dict[Key, str]] = {}
+        waiting: dict[str, PairScores] = {}
+        skipped: dict[str, str] = {}
+        runs: list[_Run] = []
+        for run in chosen_runs:
+            if run.is_reference and any(not one.is_reference for one in runs):
+                break  # references are swept alone
+            cells = grid.cells(run)
+            if not there.issuperset(cells.values()):
+                data = _predictions(opened, run)
+                try:
+                    waiting[run.run_id] = pair_scores(data, is_reference=run.is_reference)
+                except StudyError as error:
+                    skipped[run.label] = str(error)
                     continue
-                own = scores.under(chosen)
-                if not run.is_reference:
-                    own = own.take(own.at(share))
-                rows = _part(run, own, part, grid)
+            wanted[run.run_id] = cells
+            runs.append(run)
+        if not runs:
+            raise StudyError("; ".join(f"{label}: {why}" for label, why in skipped.items()))
+        total = sum(len(cells) for cells in wanted.values())
+        before = sum(cell in there for cells in wanted.values() for cell in cells.values())
+        done = before
+        progress(SweepProgress(done, total, before))
+        resampling_of = _Resampling(opened, grid)
+        for run in runs:
+            if run.run_id not in waiting:
+                continue
+            missing = {key: cell for key, cell in wanted[run.run_id].items() if cell not in there}
+            for rows in _computed(run, waiting.pop(run.run_id), missing, grid, resampling_of):
                 opened.add_sweep_part(f"{run.run_id}-{run.inputs}", rows)
-                done += len(part)
-                progress(SweepProgress(done, total, skipped))
-        result = _summary(opened, runs, wanted, grid, done - skipped)
+                done += len(set(rows["cell_id"].to_pylist()))
+                progress(SweepProgress(done, total, before))
+        result = _summary(opened, runs, skipped, wanted, grid, done - before)
         opened.write(
             "sweep.json", (json.dumps(msgspec.to_builtins(result), indent=2) + "\n").encode()
         )
     return result
 
 
-def _scores(study: Study, run: _Run) -> PairScores:
+def _predictions(study: Study, run: _Run) -> PairPredictions:
     wording = (run.instruction, run.elicitation)
-    data = pair_predictions(
+    return pair_predictions(
         study.pairs(), study.gold(), study.items(), prompts_of(study, *wording),
         study.predictions(run.run_id), *wording,
     )  # fmt: skip
-    try:
-        return pair_scores(data, is_reference=run.is_reference)
-    except StudyError as error:
-        raise StudyError(f"{run.label}: {error}") from None
 
 
-def _part(
+class _Resampling:
+    """What the resamples of a grid take besides pairs: clusters, and redraws of gold."""
+
+    def __init__(self, study: Study, grid: _Grid) -> None:
+        self._clusters: Integers | None = None
+        if grid.cluster != "pair":
+            benchmark = Benchmark(study.pairs())
+            labels = {"country": benchmark.country, "variable": benchmark.question}
+            self._clusters = labels[grid.cluster].codes
+        self._gold = study.gold() if grid.gold_error else None
+
+    def clusters(self, scores: PairScores) -> Integers | None:
+        """Return the cluster of each pair."""
+        return None if self._clusters is None else self._clusters[scores.pair]
+
+    def redrawn(self, scores: PairScores, seed: int) -> _Redrawn | None:
+        """Return the columns of a run under the redraws of a seed; all runs see the same ones."""
+        if self._gold is None:
+            return None
+        return _Redrawn(scores, GoldRedraws(self._gold, seed=seed))
+
+
+def _computed(
     run: _Run,
     scores: PairScores,
-    cells: Mapping[tuple[str, float, float, int], str],
+    missing: Mapping[Key, str],
     grid: _Grid,
-) -> pa.Table:
+    resampling_of: _Resampling,
+) -> Iterator[pa.Table]:
+    """Yield the rows of the cells of a run that are missing, part by part."""
+    # The redraws of one seed are a hundred copies of the scores: one seed at a time.
+    together = [(seed,) for seed in grid.seeds] if grid.gold_error else [grid.seeds]
+    for seeds in together:
+        if not any(key[3] in seeds for key in missing):
+            continue
+        redrawn = resampling_of.redrawn(scores, seeds[0])
+        for chosen, share in product(grid.boundaries, grid.retain):
+            where = (_boundary_text(chosen), share)
+            part = {key: c for key, c in missing.items() if key[:2] == where and key[3] in seeds}
+            if not part:
+                continue
+            retained = np.ones(len(scores), dtype=bool) if run.is_reference else scores.at(share)
+            own = scores.under(chosen).take(retained)
+            pairs = _Pairs(own, np.flatnonzero(retained), resampling_of.clusters(own), redrawn)
+            yield _part(run, pairs, part, grid)
+
+
+def _part(run: _Run, pairs: _Pairs, cells: Mapping[Key, str], grid: _Grid) -> pa.Table:
     """Return the rows of the cells of one run, one set of boundaries and one retention."""
     rows: list[dict[str, Any]] = []
     boundaries, retain = next(iter(cells))[:2]
     stream = (run.run_id, boundaries, _text(retain))
     for seed in dict.fromkeys(key[3] for key in cells):
         drawing = _Drawing(grid.resamples, grid.confidence_level, seed, stream)
-        others = _others(scores, drawing)
+        others = _others(pairs, drawing)
         for tau in (key[2] for key in cells if key[3] == seed):
             own = _Drawing(grid.resamples, grid.confidence_level, seed, (*stream, _text(tau)))
-            found = {**_accuracy(scores.within(tau), own), **others}
+            found = {**_accuracy(replace(pairs, scores=pairs.scores.within(tau)), own), **others}
             head = {
                 "cell_id": cells[boundaries, retain, tau, seed], "run_id": run.run_id,
                 "label": run.label, "instruction": run.instruction, "boundaries": boundaries,
-                "tau": tau, "retain": retain, "seed": seed, "resamples": grid.resamples,
+                "tau": tau, "retain": retain, "cluster": grid.cluster,
+                "gold_error": grid.gold_error, "seed": seed, "resamples": grid.resamples,
             }  # fmt: skip
             rows.extend({**head, **row} for row in _rows(found))
     return pa.Table.from_pylist(rows, schema=schema.SWEEP)
@@ -645,7 +970,8 @@ def _part(
 def _summary(
     study: Study,
     runs: Sequence[_Run],
-    wanted: Mapping[str, Mapping[tuple[str, float, float, int], str]],
+    skipped: Mapping[str, str],
+    wanted: Mapping[str, Mapping[Key, str]],
     grid: _Grid,
     computed: int,
 ) -> SweepResult:
@@ -692,6 +1018,7 @@ def _summary(
         )
     return SweepResult(
         runs=[run.label for run in runs],
+        skipped=dict(skipped),
         instructions=sorted({run.instruction for run in runs}),
         boundaries=[_boundary_text(chosen) for chosen in grid.boundaries],
         tau=list(grid.tau),
@@ -699,6 +1026,8 @@ def _summary(
         seeds=list(grid.seeds),
         resamples=grid.resamples,
         confidence_level=grid.confidence_level,
+        cluster=grid.cluster,
+        gold_error=grid.gold_error,
         cells=len(ids),
         computed=computed,
         findings=summaries,

@@ -81,7 +81,7 @@ def build(
         *(f"  {step:<{width}}  {count:>11,}" for step, count in result.funnel.items()),
         *map(_weight_line, result.weights),
         *(f"  note: {note}" for note in result.notes),
-        f"{sum(result.shifts.values())} pairs over {result.countries} countries: "
+        f"{sum(result.shifts.values()):,} pairs over {result.countries} countries: "
         f"{shift_line(result.shifts)}",
         "prompts: " + ", ".join(f"{count} {kind}" for kind, count in result.prompts.items()),
         f"next: chronocore predict {study} --model reference:uniform",

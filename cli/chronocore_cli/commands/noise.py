@@ -91,7 +91,7 @@ def noise(
         "pairs whose shift is above the 95th percentile of their own noise:",
     ]
     lines += [
-        f"  {words(row.shift)}: {row.above_p95} of {row.pairs}"
+        f"  {words(row.shift)}: {row.above_p95:,} of {row.pairs:,}"
         + (f" ({100 * row.above_p95 / row.pairs:.1f} %)" if row.pairs else "")
         for row in result.shifts
         if row.shift not in ("all_shifted", "all")
@@ -99,8 +99,8 @@ def noise(
     lines += [
         f"told from noise at a false-discovery rate of {100 * false_discovery_rate:g} % "
         f"({'Benjamini-Hochberg' if method == 'bh' else 'Benjamini-Yekutieli'}, "
-        f"{shifts['all'].pairs} tests): {shifted.detected} of {shifted.pairs} shifted pairs, "
-        f"{shifts['stable'].detected} of {shifts['stable'].pairs} stable ones",
+        f"{shifts['all'].pairs:,} tests): {shifted.detected:,} of {shifted.pairs:,} shifted pairs, "
+        f"{shifts['stable'].detected:,} of {shifts['stable'].pairs:,} stable ones",
         f"one row a pair: {study / 'noise'}",
     ]
     emit(as_json, plain(result), lines)

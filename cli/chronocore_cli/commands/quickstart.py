@@ -31,7 +31,7 @@ def quickstart(directory: Path, as_json: bool) -> None:
     result = run(directory, progress=say)
     lines = [
         "",
-        f"{result.n_pairs} temporal pairs over {result.n_countries} countries: "
+        f"{result.n_pairs:,} temporal pairs over {result.n_countries} countries: "
         f"{shift_line(result.shifts)}",
         f"model: {result.label}",
         "",

@@ -98,8 +98,8 @@ def score(
 
     lines = []
     for run in result.runs:
-        kept = "" if run.engine == "reference" else f", {run.n_retained} retained"
-        lines.append(f"{run.label}: {run.n_complete} of {run.n_pairs} pairs complete{kept}")
+        kept = "" if run.engine == "reference" else f", {run.n_retained:,} retained"
+        lines.append(f"{run.label}: {run.n_complete:,} of {run.n_pairs:,} pairs complete{kept}")
         if run.empty_strata:
             lines.append(
                 "  strata so small that the filter keeps none: " + "; ".join(run.empty_strata)

@@ -67,6 +67,13 @@ _SHARE = click.FloatRange(0, 1, min_open=True)
     "--resamples", type=click.IntRange(min=1), default=1000, show_default=True,
     help="Bootstrap resamples.",
 )  # fmt: skip
+@click.option(
+    "--cluster", type=click.Choice(["pair", "country", "variable"]), default="pair",
+    show_default=True, help="What is resampled: single pairs, or whole countries or questions.",
+)  # fmt: skip
+@click.option(
+    "--gold-error", is_flag=True, help="Carry the surveys' own sampling error into the resamples."
+)
 @json_option
 def sweep(
     study: Path,
@@ -77,6 +84,8 @@ def sweep(
     seeds: int,
     seed: int,
     resamples: int,
+    cluster: str,
+    gold_error: bool,
     as_json: bool,
 ) -> None:
     """Check the findings under every choice.
@@ -102,6 +111,8 @@ def sweep(
             seeds=seeds,
             seed=seed,
             resamples=resamples,
+            cluster=cluster,
+            gold_error=gold_error,
             progress=progress,
         )
     emit(as_json, plain(result), _lines(study, result))
@@ -115,9 +126,11 @@ def _lines(study: Path, result: SweepResult) -> list[str]:
         f"{len(result.runs)} runs",
         f"{len(result.seeds)} seeds",
     ]
+    whole = {"pair": "", "country": " of whole countries", "variable": " of whole questions"}
+    gold = ", with the surveys' own sampling error" if result.gold_error else ""
     lines = [
-        f"{result.cells} cells ({' x '.join(sizes)}), {result.resamples:,} resamples each; "
-        f"{result.computed} computed now",
+        f"{result.cells:,} cells ({' x '.join(sizes)}), {result.resamples:,} resamples"
+        f"{whole[result.cluster]} each{gold}; {result.computed:,} computed now",
         "cells in which a finding holds, and in which it holds in at least 95% of the resamples:",
     ]
     for one in result.findings:
@@ -133,5 +146,6 @@ def _lines(study: Path, result: SweepResult) -> list[str]:
         f"{100 * one.retain:g}% retained"
         for one in result.failures[:5]
     ]
+    lines += [f"not swept: {label}: {why}" for label, why in result.skipped.items()]
     lines.append(f"every cell: {study / 'sweep'}")
     return lines

@@ -479,7 +479,7 @@ def nearest_distance(sheet: Sheet) -> Drawing | str:
         heads = [f"{sheet.name(run, 40 if columns == 1 else 22)}"]
         heads.append(f"{retained:,} of {len(rows):,} kept")
         panels.append(layers(charts, width, 96 if columns == 1 else 62, title(*heads, small=True)))
-        said.append(f"{plain(run.label)} keeps {retained} of {len(rows)}")
+        said.append(f"{plain(run.label)} keeps {retained:,} of {len(rows):,}")
     legend = key(
         [("kept", "model", "square"), ("left out", "reference-mid", "square"),
          ("75th percentile", "ink", "M-.14,-1L.14,-1L.14,1L-.14,1Z")], extent,
@@ -622,8 +622,8 @@ def errors(sheet: Sheet) -> Drawing | str:
             + sheet.one_of
         ),
         description=(
-            f"Histograms and scatter of the errors of {len(rows)} pairs. In {apart} of them the "
-            f"two errors differ by more than {sheet.results.tau_text}."
+            f"Histograms and scatter of the errors of {len(rows):,} pairs. In {apart:,} of them "
+            f"the two errors differ by more than {sheet.results.tau_text}."
         ),
         sources=("scores.parquet: d_old, d_new",),
         spec=stack([legend, first, second], 12),
@@ -632,7 +632,7 @@ def errors(sheet: Sheet) -> Drawing | str:
 
 # -- figures 13 and 14 ---------------------------------------------------------------------------
 
-_BANDS = ("stable", "moderate", "strong_plus", "all")
+_BANDS = ("stable", "moderate", "strong_plus")
 
 #: Below each bound the colour of a cell, and of the text on it.
 _HEAT = ((20, "h1", "ink"), (40, "h2", "ink"), (60, "h3", "ink"), (80, "h4", "on-strong"),
@@ -645,29 +645,47 @@ def _heat(sheet: Sheet, table: str, head: str, what: str) -> Drawing | str:
     ranges = sheet.results.tables.get(f"{table}-range")
     if found is None or ranges is None:
         return f"The study has no table {table}; score it again."
-    many = len(sheet.results.evaluated) > 1
-    held: dict[str, dict[str, dict[str, dict[str, Row]]]] = {}
+    many = sheet.results.n_models > 1
+    # The pairs of each cell, for the model that has most: a blank cell says how few they are.
+    pairs: dict[str, dict[str, dict[str, int]]] = {}
+    for row in found.to_pylist():
+        if row["measure"] != "both" or (not many and row["run_id"] != sheet.focus.run_id):
+            continue
+        counts = pairs.setdefault(row["survey"], {}).setdefault(row["group"], {})
+        counts[row["item"]] = max(counts.get(row["item"], 0), row["n"])
+    held: dict[str, dict[str, dict[str, dict[str, Row]]]] = {
+        survey: {name: {} for name, counts in groups.items() if any(counts.values())}
+        for survey, groups in pairs.items()
+    }
     for row in (ranges if many else found).to_pylist():
-        if row["measure"] != "both" or row["item"] not in _BANDS or row["estimate"] is None:
+        if row["measure"] != "both" or row["estimate"] is None:
             continue
-        if row["survey"] == "all" or row["prediction"] not in ("model", None):
+        if not many and row["run_id"] != sheet.focus.run_id:
             continue
-        groups = held.setdefault(row["survey"], {})
-        groups.setdefault(row["group"], {}).setdefault(row["item"], {})[
-            row["label"] if many else "mean"
-        ] = row
+        shown = held[row["survey"]][row["group"]].setdefault(row["item"], {})
+        shown[row["label"] if many else "mean"] = row
     held = {survey: groups for survey, groups in sorted(held.items()) if len(groups) > 1}
+    # Surveys ask other questions of other countries: each is a panel of its own, unless only
+    # together they fill a cell.
+    together = held.pop("all", None)
+    filled = any(cells for groups in held.values() for cells in groups.values())
+    if together is not None and not (held and filled):
+        held = {"all": together}
     if not held:
-        return f"No survey of the study has two {what}s with at least {SMALL_N} pairs in a cell."
+        return f"No survey of the study has evaluated pairs in two {what}s."
     extent = 122
     width = WIDTH - extent
-    panels, said = [], []
-    for survey, groups in held.items():
+    panels, said, blank = [], [], []
+    drawn = {survey: groups for survey, groups in held.items() if any(groups.values())} or held
+    blank += [f"{plain(survey, 20)}: every {what}" for survey in held if survey not in drawn]
+    for survey, groups in drawn.items():
 
-        def rank(name: str, groups: Any = groups) -> tuple[bool, float, str]:
-            cell = groups[name].get("strong_plus")
-            known = cell or next(iter(groups[name].values()))
-            return cell is None, -known["mean"]["estimate"], name
+        def rank(name: str, groups: Any = groups) -> tuple[Any, ...]:
+            cells = [groups[name].get(band) for band in reversed(_BANDS)]
+            return (
+                *((cell is None, -cell["mean"]["estimate"] if cell else 0.0) for cell in cells),
+                name,
+            )
 
         ordered = sorted(groups, key=rank)
         keys = [line_key(i, plain(name)) for i, name in enumerate(ordered)]
@@ -676,9 +694,10 @@ def _heat(sheet: Sheet, table: str, head: str, what: str) -> Drawing | str:
             for band in _BANDS:
                 cell = groups[name].get(band)
                 if cell is None:
+                    few = pairs[survey][name].get(band, 0)
                     cells.append(
-                        {"row": key_of, "x": words(band), "t": "–", "r": "", "c": colour("rest"),
-                         "f": colour("muted")}
+                        {"row": key_of, "x": words(band), "t": "–", "r": f"n={few}",
+                         "c": colour("rest"), "f": colour("muted")}
                     )  # fmt: skip
                     continue
                 mean = cell["mean"]
@@ -714,10 +733,14 @@ def _heat(sheet: Sheet, table: str, head: str, what: str) -> Drawing | str:
             base.mark_text(yOffset=7, fontSize=SMALL - 0.6).encode(x=x, y=y, text="r:N", color=own),
             *label_lines(keys, [plain(name) for name in ordered], y, extent),
         ]
-        panels.append(layers(charts, width, alt.Step(29), title(plain(survey, 20), bold=True)))
+        head_of = "all surveys" if survey == "all" else plain(survey, 20)
+        panels.append(layers(charts, width, alt.Step(29), title(head_of, bold=True)))
+        empty = [plain(name) for name in ordered if not groups[name]]
+        if empty:
+            blank.append(f"{head_of}: {', '.join(empty)}")
     below = (
-        f"the mean over {len(sheet.results.evaluated)} runs, and below it the range from the "
-        "lowest to the highest"
+        f"the mean over {sheet.results.n_models} models (one run each), and below it the range "
+        "from the lowest to the highest"
         if many
         else f"{sheet.focused}, with its {sheet.level} bootstrap interval below"
     )
@@ -726,10 +749,15 @@ def _heat(sheet: Sheet, table: str, head: str, what: str) -> Drawing | str:
         caption=(
             f"Share of evaluated pairs with both years within {sheet.results.tau_text} of the "
             f"survey by {head} and class of human shift: {below}. Strong+ holds strong and very "
-            f"strong shifts. A cell with fewer than {SMALL_N} pairs is blank (–). Ordered by "
-            "strong+."
+            f"strong shifts. A cell with fewer than {SMALL_N} pairs is blank (–) and shows how "
+            f"many there are{' for the model with most' if many else ''}. Ordered by strong+."
+            + (f" Blank in every class: {'; '.join(blank)}." if blank else "")
         ),
-        description=f"Accuracy by {head}: {', '.join(said)}.",
+        description=(
+            f"Accuracy by {head}: {', '.join(said)}."
+            if said
+            else f"Accuracy by {head}: every cell has fewer than {SMALL_N} pairs."
+        ),
         sources=(f"tables/{table}-range: both" if many else f"tables/{table}: both",),
         spec=stack(panels, 12),
     )
@@ -852,7 +880,7 @@ def human_and_model_shift(sheet: Sheet) -> Drawing | str:
         panels.append(layers(charts, width, tall, title(*heads, small=True)))
         said.append(
             f"{plain(run.label)}: the predictions change less than the surveys in {less} of "
-            f"{len(own)} pairs, and not at all in {still}"
+            f"{len(own):,} pairs, and not at all in {still:,}"
         )
     edges_text = ", ".join(f"{edge:g}" for edge in sheet.results.boundaries)
     many = any(len(own) > MANY_POINTS for own in rows.values())
@@ -1052,7 +1080,7 @@ def default_year(sheet: Sheet) -> Drawing | str:
     for run in sheet.models:
         cell = sheet.results.cell("t16", run, "all", "newest", "observed")
         if cell.estimate is not None:
-            said.append(f"{plain(run.label)} {number(cell.estimate, '%')}% of {cell.n} pairs")
+            said.append(f"{plain(run.label)} {number(cell.estimate, '%')}% of {cell.n:,} pairs")
     if not said:
         return "No pair could be evaluated."
     several = (

@@ -219,7 +219,7 @@ class Sheet:
         for shift in shifts:
             cell = self.results.cell(table, run, shift, measure)
             if cell.estimate is not None:
-                parts.append(f"{words(shift)} {cell.estimate:.1f} (n = {cell.n})")
+                parts.append(f"{words(shift)} {cell.estimate:.1f} (n = {cell.n:,})")
         return ", ".join(parts) or "no pairs"
 
 

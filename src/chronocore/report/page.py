@@ -589,6 +589,7 @@ def page(results: Results, gallery: Gallery, shown: Sequence[Section]) -> str:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
+    environment.filters["thousands"] = lambda n: n if isinstance(n, str) else f"{n:,}"
     template = environment.from_string(
         files("chronocore.report").joinpath("page.html.jinja").read_text(encoding="utf-8")
     )

@@ -24,6 +24,7 @@ from chronocore.tables.cells import (
 )
 from chronocore.tables.format import (
     FORMATS,
+    REMARKS_METADATA,
     SETTINGS_METADATA,
     WideTable,
     format_table,
@@ -97,5 +98,6 @@ def all_tables(context: Context) -> dict[str, pa.Table]:
     tables: dict[str, pa.Table] = {}
     for name, cells in filled.items():
         table = cells.table()
-        tables[name] = table.replace_schema_metadata({**table.schema.metadata, **metadata})
+        said = {REMARKS_METADATA: json.dumps(cells.remarks).encode()} if cells.remarks else {}
+        tables[name] = table.replace_schema_metadata({**table.schema.metadata, **metadata, **said})
     return tables

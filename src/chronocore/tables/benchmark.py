@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chronocore.identity import derived_seed
+from chronocore.intervals import cell_shares
 from chronocore.metrics import BOUNDARIES, SHIFTS
-from chronocore.tables.cells import POOLED, SHIFTED, Cells, Context, TableSpec
-from chronocore.tables.intervals import seed_word
-from chronocore_kernels import multinomial, resampling
+from chronocore.tables.cells import POOLED, SHIFTED, Cells, Context, TableSpec, clusters_of
+from chronocore.tables.intervals import UnitBootstrap
 
 __all__ = ["SPECS"]
 
@@ -112,25 +112,31 @@ def _mode_change(cells: Cells, context: Context) -> None:
         return
     changed = pairs["mode_old"].to_numpy() != pairs["mode_new"].to_numpy()
     shift = context.benchmark.shift
-    tail = (1 - settings.confidence_level) / 2
+    redrawn = None
+    intervals = context.intervals
+    if isinstance(intervals, UnitBootstrap) and intervals.redraws is not None:
+        # Which pairs change their mode is all that gold decides here.
+        old, new = (intervals.redraws.modes(pairs, year) for year in ("year_old", "year_new"))
+        redrawn = (old != new).astype(np.int8)
     for survey in context.surveys:
         inside = context.benchmark.in_survey(survey)
         groups = [(name, shift == name) for name in SHIFTS]
         groups += [("all_shifted", np.isin(shift, SHIFTED)), (POOLED, shift != "")]
         for group, mask in groups:
-            members = changed[inside & mask]
-            n = len(members)
-            counts = np.array([n - members.sum(), members.sum()], dtype=np.int64)
-            if n:
-                own = () if survey == POOLED else (survey,)
-                seed = derived_seed(settings.seed, cells.name, "", group, "", *own)
-                drawn = multinomial.multinomial_counts(counts, seed_word(seed), settings.resamples)
-                ends, _ = resampling.count_quantiles(drawn, n, np.array([tail, 1 - tail]))
-            for j, measure in enumerate(("mode_kept", "mode_changed")):
-                low, high = ends[j] / n * 100 if n else (np.nan, np.nan)
-                cells.add(survey=survey, group=group, measure=measure, unit="%",
-                          estimate=counts[j] / n * 100 if n else np.nan, low=low, high=high,
-                          n=n)  # fmt: skip
+            rows = np.flatnonzero(inside & mask)
+            own = () if survey == POOLED else (survey,)
+            found = cell_shares(
+                changed[rows].astype(np.int64), 2,
+                n_resamples=settings.resamples, confidence_level=settings.confidence_level,
+                seed=derived_seed(settings.seed, cells.name, "", group, "", *own),
+                clusters=clusters_of(context, rows),
+                redrawn=None if redrawn is None else redrawn[:, rows],
+            )  # fmt: skip
+            for measure, share, low, high in zip(
+                ("mode_kept", "mode_changed"), *(100 * part for part in found), strict=True
+            ):
+                cells.add(survey=survey, group=group, measure=measure, unit="%", estimate=share,
+                          low=low, high=high, n=len(rows))  # fmt: skip
 
 
 def _boundary_sets(cells: Cells, context: Context) -> None:

@@ -17,6 +17,7 @@ from chronocore.tables.cells import (
     SMALL_N,
     Cells,
     Context,
+    Evaluation,
     Labels,
     TableSpec,
     View,
@@ -109,19 +110,50 @@ def _fill(cells: Cells, context: Context, dimension: str) -> None:
 Estimates = dict[tuple[str, str, str, str, str], list[tuple[float | None, int]]]
 
 
+def _models(context: Context) -> tuple[list[str], list[str]]:
+    """Return the runs that stand for a model each, and what is to be said of the others.
+
+    Several runs of one model (instructions, elicitations, settings) are no further models. The one
+    asked as published counts; of several such, the first.
+    """
+    runs: dict[Any, list[Evaluation]] = {}
+    for evaluation in context.evaluations:
+        asked = context.asked.get(evaluation.run_id)
+        runs.setdefault(evaluation.run_id if asked is None else asked.weights, []).append(
+            evaluation
+        )
+    chosen, said = [], []
+    for own in runs.values():
+        one = min(own, key=lambda run: _distance_to_the_paper(context, run))
+        chosen.append(one.run_id)
+        others = [run.label for run in own if run is not one]
+        if others:
+            said.append(f"One run a model: {one.label} stands for {', '.join(others)} as well.")
+    return chosen, said
+
+
+def _distance_to_the_paper(context: Context, run: Evaluation) -> tuple[bool, ...]:
+    asked = context.asked.get(run.run_id)
+    return () if asked is None else asked.unlike_the_paper
+
+
 def _by_cell(context: Context, name: str) -> Estimates:
     """Return the estimates of a breakdown by (survey, item, measure, unit, group), one a model."""
+    chosen = set(_models(context)[0])
     names = schema.TABLE.names
     keys = [names.index(key) for key in ("survey", "item", "measure", "unit", "group")]
-    estimate, n = names.index("estimate"), names.index("n")
+    run, estimate, n = (names.index(key) for key in ("run_id", "estimate", "n"))
     found: Estimates = {}
     for row in _cells(context, name).rows:
+        if row[run] not in chosen:
+            continue
         where: Any = tuple(row[key] for key in keys)
         found.setdefault(where, []).append((row[estimate], row[n]))
     return found
 
 
 def _over_models(cells: Cells, context: Context, name: str) -> None:
+    cells.remarks.extend(_models(context)[1])
     ends: dict[str, Callable[[list[float]], float]] = {
         "mean": lambda values: sum(values) / len(values), "lowest": min, "highest": max,
     }  # fmt: skip
@@ -135,9 +167,11 @@ def _over_models(cells: Cells, context: Context, name: str) -> None:
 
 
 def _agreement(cells: Cells, context: Context) -> None:
-    n_models = len(context.evaluations)
+    chosen, said = _models(context)
+    n_models = len(chosen)
     if n_models < 2:
         return
+    cells.remarks.extend(said)
     for name, dimension in DIMENSIONS.items():
         ranked: dict[tuple[str, str, str], list[list[float]]] = {}
         for (survey, item, measure, _, _), cell in _by_cell(context, name).items():
@@ -158,7 +192,10 @@ _NOTE = (
     "right direction over pairs with nonzero predicted change; by country: both years accurate "
     "with every country weighted equally."
 )
-_RANGE = "Mean, lowest and highest value over the models whose cell is not blank; n counts models."
+_RANGE = (
+    "Mean, lowest and highest value over the models whose cell is not blank, one run each; n "
+    "counts models."
+)
 
 
 def _specs() -> tuple[TableSpec, ...]:
@@ -186,8 +223,8 @@ def _specs() -> tuple[TableSpec, ...]:
         TableSpec(
             "agreement", "Agreement of models on which groups are hardest", "breakdowns",
             "Kendall's W, corrected for ties, over the models' rankings of the groups that are "
-            "not blank for any model; 1 means identical rankings; n counts groups.",
-            "ranked", _agreement, item="human shift", by_survey=True, needs="two or more runs",
+            "not blank for any model, one run each; 1 means identical rankings; n counts groups.",
+            "ranked", _agreement, item="human shift", by_survey=True, needs="two or more models",
         )
     )  # fmt: skip
     return tuple(specs)

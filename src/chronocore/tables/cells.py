@@ -16,7 +16,6 @@ from chronocore import schema
 from chronocore.config import ScoreSettings
 from chronocore.identity import derived_seed
 from chronocore.metrics import BOUNDARIES, SHIFTS
-from chronocore.modal import ModalAnswers
 from chronocore.noise import NoiseResult
 from chronocore.scores import Flags, Floats, Integers, PairScores
 from chronocore.tables.intervals import Estimate, Intervals, Quantity, Shares, intervals_for
@@ -24,6 +23,7 @@ from chronocore.tables.intervals import Estimate, Intervals, Quantity, Shares, i
 if TYPE_CHECKING:
     from chronocore.tables.elicitation import Asked
     from chronocore.tables.instructions import InstructionRuns, RepeatedRun
+    from chronocore.tables.modal import ModalRun
 
 __all__ = [
     "POOLED",
@@ -177,8 +177,8 @@ class Context:
         Thresholds, number of resamples, confidence level and seed of the intervals.
     boundaries : str or three floats
         Shift boundaries in force.
-    modal : mapping of str to ModalAnswers, optional
-        Modal answers by run_id.
+    modal : list of ModalRun
+        Runs that were asked for single answers, those without other predictions too.
     noise : mapping of str to (NoiseResult, pyarrow.Table), optional
         Sampling noise of all pairs, by design.
     instructions : list of InstructionRuns
@@ -193,7 +193,7 @@ class Context:
     evaluations: list[Evaluation]
     settings: ScoreSettings
     boundaries: str | Sequence[float] = "default"
-    modal: Mapping[str, ModalAnswers] = field(default_factory=dict)
+    modal: list[ModalRun] = field(default_factory=list)
     noise: Mapping[str, tuple[NoiseResult, pa.Table]] = field(default_factory=dict)
     instructions: list[InstructionRuns] = field(default_factory=list)
     repeats: list[RepeatedRun] = field(default_factory=list)
@@ -307,6 +307,8 @@ class Cells:
     name: str
     context: Context
     rows: list[tuple[Any, ...]] = field(default_factory=list)
+    #: What is to be said below the table, of these runs.
+    remarks: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -111,7 +111,9 @@ def _differences(cells: Cells, context: Context) -> None:
         quantity = quantities[one.measure]
         cells.add(
             run_id=one.first, label=labels[one.first], prediction="model", survey=POOLED,
-            group=one.group, item=labels[one.second], measure=one.measure, unit=quantity.unit,
+            group=one.group, item=labels[one.second], measure=one.measure,
+            # Shares differ by percentage points.
+            unit="pp" if quantity.unit == "%" else quantity.unit,
             estimate=one.estimate * quantity.scale, low=one.simultaneous_low * quantity.scale,
             high=one.simultaneous_high * quantity.scale, n=one.n,
         )  # fmt: skip
@@ -128,7 +130,8 @@ def _differences(cells: Cells, context: Context) -> None:
 SPECS = (
     TableSpec(
         "differences", "Differences between runs on the same pairs", "comparison",
-        "The run minus the other run, on the pairs that every run retains. The intervals hold for "
+        "The run minus the other run, on the pairs that every run retains; shares differ by "
+        "percentage points (pp). The intervals hold for "
         "all comparisons of this table at once (largest studentised deviation over resamples). "
         "Ratio, cosine and direction rest on each run's pairs with a predicted change.",
         "human shift", _differences, item="minus", lines=("group", "label", "item"),

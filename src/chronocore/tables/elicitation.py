@@ -39,14 +39,30 @@ class Asked:
 
     Attributes
     ----------
-    model : tuple of str
-        What must be the same for two runs to differ in the way of asking alone: name, revision,
-        engine, instruction.
-    elicitation : str
+    weights : tuple of str
+        What is the same model: name and revision.
+    engine : tuple of str
+        Engine and its version.
+    instruction, elicitation : str
+    greedy : bool
+        At temperature 0, or at none an engine knows of.
     """
 
-    model: tuple[str, ...]
+    weights: tuple[str, ...]
+    engine: tuple[str, ...]
+    instruction: str
     elicitation: str
+    greedy: bool = True
+
+    @property
+    def model(self) -> tuple[str, ...]:
+        """What must be the same for two runs to differ in the elicitation alone."""
+        return (*self.weights, *self.engine, self.instruction)
+
+    @property
+    def unlike_the_paper(self) -> tuple[bool, bool, bool]:
+        """Whether instruction, elicitation and temperature are others than the published ones."""
+        return self.instruction != "default", self.elicitation != "verbalized", not self.greedy
 
 
 def _on(scores: PairScores, pairs: Integers) -> PairScores:

@@ -19,6 +19,7 @@ from chronocore.tables.registry import TABLES
 
 __all__ = [
     "FORMATS",
+    "REMARKS_METADATA",
     "SETTINGS_METADATA",
     "WideTable",
     "format_table",
@@ -36,6 +37,8 @@ FORMATS = ("md", "csv", "latex", "json")
 
 #: Key of the Parquet metadata under which a table carries the settings it was made with.
 SETTINGS_METADATA = b"chronocore.settings"
+#: Key under which it carries what is to be said below it, as a list.
+REMARKS_METADATA = b"chronocore.remarks"
 
 
 def settings_line(settings: Mapping[str, Any], *, intervals: bool = True) -> str:
@@ -138,14 +141,21 @@ def _index(spec: TableSpec, dimensions: list[str], key: tuple[Any, ...]) -> list
     ]
 
 
-def number(value: float | None, unit: str, digits: int | None = None) -> str:
-    """Return a number with the digits its unit deserves; a missing one is a dash."""
+def number(
+    value: float | None, unit: str, digits: int | None = None, *, thousands: bool = True
+) -> str:
+    """Return a number with the digits its unit deserves; a missing one is a dash.
+
+    ``thousands`` sets counts apart by thousands, as the paper does.
+    """
     if value is None:
         return "–"
+    counts = unit in ("pairs", "count")
     if digits is None:
-        digits = {"%": 1, "pairs": 0, "count": 0, "year": 0, "W": 3, "d_h": 3}.get(unit, 2)
-    text = f"{value:.{digits}f}"
-    return text.replace("-", "−") if float(text) else text.replace("-", "")
+        digits = {"%": 1, "pp": 1, "year": 0, "W": 3, "d_h": 3}.get(unit, 0 if counts else 2)
+    text = f"{value:,.{digits}f}" if counts and thousands else f"{value:.{digits}f}"
+    zero = not text.strip("-0.")
+    return text.replace("-", "" if zero else "−")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,15 +182,17 @@ class WideTable:
 
 
 def remarks(table: pa.Table) -> list[str]:
-    """Return what the rows about a whole table say."""
+    """Return what is to be said of a whole table: by its rows about it, and of its runs."""
+    kept = (table.schema.metadata or {}).get(REMARKS_METADATA)
+    of_runs: list[str] = [] if kept is None else json.loads(kept)
     rows = table.filter(pc.is_in(table["measure"], value_set=pa.array(_WHOLE))).to_pylist()
     said = {row["measure"]: row["estimate"] for row in rows}
     if "comparisons" not in said:
-        return []
+        return of_runs
     text = f"{said['comparisons']:,.0f} comparisons"
     if said.get("critical_value") is not None:
         text += f"; the intervals reach {said['critical_value']:.2f} standard errors to either side"
-    return [f"{text}."]
+    return [f"{text}.", *of_runs]
 
 
 def _laid_out(table: pa.Table) -> list[dict[str, Any]]:
@@ -215,7 +227,7 @@ def _caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> st
     intervals = [row for row in rows if row["low"] is not None]
     if any(_mark(row) for row in rows if row["estimate"] is not None):
         parts.append(f"* fewer than {SMALL_N} pairs.")
-    if any(row["low"] == row["high"] and row["unit"] == "%" for row in intervals):
+    if any(row["low"] == row["high"] and row["unit"] in ("%", "pp") for row in intervals):
         parts.append(
             "An interval without width: all pairs of the cell agree, which resampling cannot vary."
         )
@@ -276,8 +288,11 @@ def _interval(row: dict[str, Any]) -> str:
     return f"[{number(row['low'], row['unit'])}, {number(row['high'], row['unit'])}]"
 
 
-def wide(name: str, table: pa.Table) -> WideTable:
-    """Lay a tidy table out with a line a group and a column a measure, with interval and n."""
+def wide(name: str, table: pa.Table, *, thousands: bool = True) -> WideTable:
+    """Lay a tidy table out with a line a group and a column a measure, with interval and n.
+
+    ``thousands`` sets counts apart by thousands.
+    """
     spec = TABLES[name]
     rows = _laid_out(table)
     dimensions = _shown(spec, rows, ())
@@ -287,7 +302,9 @@ def wide(name: str, table: pa.Table) -> WideTable:
     for row in rows:
         measures.setdefault(row["measure"], _heading(row["measure"], row["unit"]))
         key = tuple(row[d] for d in dimensions)
-        cell = (number(row["estimate"], row["unit"]), _interval(row), f"{row['n']}{_mark(row)}")
+        n = number(row["n"], "count", thousands=thousands)
+        estimate = number(row["estimate"], row["unit"], thousands=thousands)
+        cell = (estimate, _interval(row), f"{n}{_mark(row)}")
         grid.setdefault(key, {})[row["measure"]] = cell
     grid, left_out = _filled(spec, grid)
     return WideTable(
@@ -300,10 +317,11 @@ def wide(name: str, table: pa.Table) -> WideTable:
     )
 
 
-def page(name: str, table: pa.Table) -> WideTable:
+def page(name: str, table: pa.Table, *, thousands: bool = True) -> WideTable:
     """Lay a tidy table out as the paper does: estimates alone, what is compared side by side.
 
     Cells with fewer than 20 pairs carry a star; :func:`wide` has the intervals and counts.
+    ``thousands`` sets counts apart by thousands.
     """
     spec = TABLES[name]
     rows = [row for row in _laid_out(table) if not spec.measures or row["measure"] in spec.measures]
@@ -325,7 +343,7 @@ def page(name: str, table: pa.Table) -> WideTable:
             ),
         )
         key = tuple(row[d] for d in dimensions)
-        text = number(row["estimate"], row["unit"]) + (
+        text = number(row["estimate"], row["unit"], thousands=thousands) + (
             _mark(row) if row["estimate"] is not None else ""
         )
         grid.setdefault(key, {})[place] = (text, "", str(row["n"]))
@@ -415,7 +433,7 @@ def format_table(name: str, table: pa.Table, form: str, *, intervals: bool = Fal
     if not len(table):
         empty = f"{spec.title}: nothing to show; needs {spec.needs or 'scored pairs'}."
         return f"**{name}. {empty}**\n" if form == "md" else f"% {name}. {empty}\n"
-    layout = wide(name, table) if intervals else page(name, table)
+    layout = (wide if intervals else page)(name, table, thousands=form != "latex")
     return render(f"{name}. {spec.title}", layout, form, label=name)
 
 
@@ -438,7 +456,7 @@ def render(title: str, layout: WideTable, form: str, *, label: str) -> str:
     ]
     body = [heads, ["---"] * len(heads), *lines]
     text = "\n".join("| " + " | ".join(map(escape, line)) + " |" for line in body)
-    return f"**{title}**\n\n{text}\n\n{layout.caption}\n"
+    return f"**{title}**\n\n{text}\n\n{escape(layout.caption)}\n"
 
 
 _LATEX = str.maketrans(

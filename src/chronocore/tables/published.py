@@ -176,12 +176,14 @@ def _note(
     return " ".join(parts)
 
 
-def _signed(value: float | None, unit: str) -> str:
-    text = number(value, unit)
-    return text if value is None or text[0] in "−–" or not float(text) else f"+{text}"
+def _signed(value: float | None, unit: str, thousands: bool) -> str:
+    text = number(value, unit, thousands=thousands)
+    return text if value is None or text[0] in "−–" or not text.strip("0.") else f"+{text}"
 
 
-def comparison_lines(comparison: Comparison, name: str) -> tuple[list[str], list[list[str]]]:
+def comparison_lines(
+    comparison: Comparison, name: str, *, thousands: bool = True
+) -> tuple[list[str], list[list[str]]]:
     """Return header and lines of one table's comparison, as texts."""
     rows = [row for row in comparison.rows.to_pylist() if row["table"] == name]
     dimensions = [
@@ -202,10 +204,12 @@ def comparison_lines(comparison: Comparison, name: str) -> tuple[list[str], list
             [
                 *(words(row[d]) for d in dimensions),
                 words(row["measure"]),
-                number(row["published"], unit),
-                number(row["estimate"], unit),
-                _signed(row["difference"], unit),
-                "" if row["n"] is None else f"{row['n']}{'*' if small else ''}",
+                number(row["published"], unit, thousands=thousands),
+                number(row["estimate"], unit, thousands=thousands),
+                _signed(row["difference"], unit, thousands),
+                ""
+                if row["n"] is None
+                else number(row["n"], "count", thousands=thousands) + ("*" if small else ""),
             ]
         )
     return header, lines
@@ -234,7 +238,7 @@ def format_comparison(comparison: Comparison, form: str) -> str:
         return sink.getvalue()
     parts = [comparison.note + "\n" if form == "md" else f"% {comparison.note}\n"]
     for name in dict.fromkeys(rows["table"].to_pylist()):
-        header, lines = comparison_lines(comparison, name)
+        header, lines = comparison_lines(comparison, name, thousands=form != "latex")
         spec = TABLES[name]
         layout = WideTable(
             spec=spec,

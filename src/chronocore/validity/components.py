@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from chronocore import schema
 from chronocore.arrow import frame_table
 from chronocore.components import CULTURE_BASES, VarianceComponents, variance_components
+from chronocore.config import MAXIMUM_RESAMPLES
 from chronocore.errors import InvalidInputError
 from chronocore.identity import derived_seed
 from chronocore.tolerance import ATOL, above
@@ -436,9 +437,10 @@ def components(
         raise InvalidInputError(
             f"culture_base {culture_base!r} is none of {', '.join(CULTURE_BASES)}"
         )
-    if n_resamples < 0 or not 0 < confidence_level < 1:
+    if not 0 <= n_resamples <= MAXIMUM_RESAMPLES or not 0 < confidence_level < 1:
         raise InvalidInputError(
-            "n_resamples must be at least 0 and confidence_level lie between 0 and 1"
+            f"resamples must lie between 0 and {MAXIMUM_RESAMPLES:,} and confidence_level between "
+            f"0 and 1, not {n_resamples:,} and {confidence_level}"
         )
     grid = answer_grid(answers, standard_tone=standard_tone)
     models, items = len(grid.labels), len(grid.items)

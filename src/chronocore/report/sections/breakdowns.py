@@ -23,7 +23,7 @@ def _extremes(rows: list[dict[str, Any]], what: str, several: bool) -> Sentence 
             and row["item"] == "strong_plus"
             and row["estimate"] is not None
             and row["survey"] == "all"
-            and row["label" if several else "prediction"] in ("mean", "model")
+            and (row["label"] == "mean" or not several)
         ):
             best[row["group"]] = row["estimate"]
     if len(best) < 2:
@@ -32,7 +32,7 @@ def _extremes(rows: list[dict[str, Any]], what: str, several: bool) -> Sentence 
     first, last = ranked[0], ranked[-1]
     if best[first] == best[last]:
         return None
-    mean = " on the mean over runs" if several else ""
+    mean = " on the mean over models" if several else ""
     return Sentence(
         f"Of the {what}s with at least 20 pairs, strong and very strong shifts are most often "
         f"accurate for both years in {plain(first)} ({number(best[first], '%')}%) and least often "
@@ -42,14 +42,24 @@ def _extremes(rows: list[dict[str, Any]], what: str, several: bool) -> Sentence 
 
 
 def section(results: Results) -> Section | None:
-    """Return the section, where a cell has enough pairs."""
-    several = len(results.evaluated) > 1
+    """Return the section, where a topic or region has a pair."""
+    several = results.n_models > 1
     end = "-range" if several else ""
     shown = filled(results, f"topics{end}", f"topics-broad{end}", f"regions{end}", "agreement")
-    if not shown:
+    counted = [row["n"] for name in ("topics", "regions") if name in results.tables
+               for row in results.tables[name].to_pylist()]  # fmt: skip
+    if not any(counted):
         return None
     sentences = [
-        _extremes(results.tables[name + end].to_pylist(), what, several)
+        _extremes(
+            [
+                row
+                for row in results.tables[name + end].to_pylist()
+                if row["run_id"] in (None, results.evaluated[0].run_id)
+            ],
+            what,
+            several,
+        )
         for name, what in (("topics-broad", "topic"), ("regions", "region"))
         if name + end in results.tables
     ]
@@ -64,9 +74,9 @@ def section(results: Results) -> Section | None:
     for row in concordance:
         sentences.append(
             Sentence(
-                f"The runs agree on which {words(row['group'])}s are hardest for strong and very "
+                f"The models agree on which {words(row['group'])}s are hardest for strong and very "
                 f"strong shifts with Kendall's W = {number(row['estimate'], 'concordance')} over "
-                f"{row['n']} of them (1: the same order in every run).",
+                f"{row['n']} of them (1: the same order for every model).",
                 ("agreement",),
             )
         )
@@ -78,10 +88,11 @@ def section(results: Results) -> Section | None:
             "The same measures by topic and by region of the world. A cell with fewer than 20 "
             "pairs is blank. Groups differ in more than what a model knows of them, for example in "
             "how much they changed."
+            + ("" if shown else " Here no cell has enough: the figures show how many pairs it has.")
             + (
                 " The cells of every run are in the tables topics, topics-broad and regions, in "
                 "the study's folder and in the copy embedded here."
-                if several
+                if several and shown
                 else ""
             )
         ),

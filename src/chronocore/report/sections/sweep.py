@@ -6,6 +6,7 @@ from chronocore.errors import StudyError
 from chronocore.report.sections import Section, Sentence
 from chronocore.results import Results
 from chronocore.sweep import load_sweep
+from chronocore.wording import plain
 
 __all__ = ["ORDER", "section"]
 
@@ -30,13 +31,20 @@ def section(results: Results) -> Section | None:
         f"{len(swept.runs)} runs × {len(swept.boundaries)} boundary sets × {len(swept.tau)} "
         f"tolerances × {len(swept.retain)} filter levels × {len(swept.seeds)} bootstrap seeds"
     )
+    whole = {"pair": "", "country": " of whole countries", "variable": " of whole questions"}
+    gold = " that carry the surveys' own sampling error" if swept.gold_error else ""
+    skipped = [
+        Sentence(f"{plain(label)} was not swept: {why}.", ("sweep.json: skipped",))
+        for label, why in swept.skipped.items()
+    ]
     return Section(
         anchor="sweep",
         tag="Sweep",
         heading="In how many combinations of choices do the findings hold?",
         text=(
             f"Every finding was checked in every combination of {grid}, with "
-            f"{swept.resamples:,} resamples each. A cell is one run under one combination."
+            f"{swept.resamples:,} resamples{whole[swept.cluster]} each{gold}. A cell is one run "
+            "under one combination."
         ),
-        sentences=tuple(sentences),
+        sentences=(*sentences, *skipped),
     )
