@@ -100,7 +100,16 @@ def drawn(few_respondents):
 
 def ends_of(redraws, values, units, base, n_resamples):
     """Ends of a percentile interval that is moved back, in plain numbers."""
-    replicates = sorted(two_level(redraws, units, "mean", base, n_resamples))
+    if units is None:  # pairs: their counts have a law
+        counts = [
+            reference.multinomial(
+                base, b, len(values), [row.count(0.0), row.count(1.0), sum(x != x for x in row)]
+            )
+            for b, row in ((b, redraws[b % len(redraws)]) for b in range(n_resamples))
+        ]
+        replicates = sorted(hits / (rest + hits) for rest, hits, _ in counts if rest + hits)
+    else:
+        replicates = sorted(two_level(redraws, units, "mean", base, n_resamples))
     every = [value for row in redraws for value in row if value == value]
     moved = sum(every) / len(every) - sum(values) / len(values)
     return [min(max(quantile(replicates, level) - moved, 0), 1) for level in (0.025, 0.975)]
@@ -190,11 +199,7 @@ def test_modal_answers_carry_the_surveys_error(asked, scored, few_respondents, d
         redrawn = [[again[i, r][which] for i in members_of] for r in range(REPEATS)]
         labels = [table[answers.pair[i]]["country"] for i in members_of]
         order = {name: code for code, name in enumerate(Benchmark(pairs).country.names)}
-        units = (
-            [[i] for i in range(len(values))]
-            if cluster == "pair"
-            else members([order[label] for label in labels])
-        )
+        units = None if cluster == "pair" else members([order[label] for label in labels])
         seed = derived_seed(0, "t05", group, measure, "model", run["run_id"], "all")
         low, high = ends_of(redrawn, values, units, int(seed_base(seed)), 40)
         assert row["estimate"] == pytest.approx(100 * sum(values) / len(values))
@@ -235,7 +240,7 @@ def test_mode_changes_carry_the_surveys_error(asked, few_respondents, drawn, clu
                 old, new = (drawn[*where, table[i][f"year_{end}"]][r][1] for end in ("old", "new"))
                 redrawn[-1].append(float(old != new))
         units = (
-            [[i] for i in range(len(inside))]
+            None
             if cluster == "pair"
             else members([int(context.benchmark.question.codes[i]) for i in inside])
         )

@@ -125,11 +125,9 @@ class GoldRedraws:
         lengths = self._rows.lengths[row]
         for k in np.unique(lengths):
             inside = np.flatnonzero(lengths == k)
-            drawn = shares[starts[row[inside]][:, None] + np.arange(self.repeats * k)]
-            drawn = drawn.reshape(len(inside), self.repeats, k)
+            drawn = shares[:, starts[row[inside]][:, None] + np.arange(k)]
             # Ties go to the lowest position.
-            modes = at_least(drawn, drawn.max(axis=2, keepdims=True)).argmax(axis=2)
-            found[:, inside] = modes.T
+            found[:, inside] = at_least(drawn, drawn.max(axis=2, keepdims=True)).argmax(axis=2)
         return found
 
     def column(
