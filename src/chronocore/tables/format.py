@@ -141,6 +141,9 @@ def _index(spec: TableSpec, dimensions: list[str], key: tuple[Any, ...]) -> list
     ]
 
 
+_DIGITS = {"%": 1, "pp": 1, "year": 0, "W": 3, "d_h": 3}
+
+
 def number(
     value: float | None, unit: str, digits: int | None = None, *, thousands: bool = True
 ) -> str:
@@ -152,10 +155,11 @@ def number(
         return "–"
     counts = unit in ("pairs", "count")
     if digits is None:
-        digits = {"%": 1, "pp": 1, "year": 0, "W": 3, "d_h": 3}.get(unit, 0 if counts else 2)
+        digits = 0 if counts else _DIGITS.get(unit, 2)
     text = f"{value:,.{digits}f}" if counts and thousands else f"{value:.{digits}f}"
-    zero = not text.strip("-0.")
-    return text.replace("-", "" if zero else "−")
+    if text[0] != "-":
+        return text
+    return text[1:] if not text.strip("-0.") else f"−{text[1:]}"
 
 
 @dataclass(frozen=True, slots=True)
