@@ -205,7 +205,7 @@ def test_the_command_line_does_the_same(study, run_cli):
     assert done.stdout.splitlines()[0].startswith("pooled (run r")
     assert "16/258 dated, 8/129 undated" in done.stdout
     done = run_cli("predict", study, "--compact", "pooled", "--json")
-    assert json.loads(done.stdout) == {"pooled": {"before": 2, "after": 2}}
+    assert json.loads(done.stdout) == {"pooled": {"before": 2, "after": 2, "notices": []}}
     done = run_cli("predict", study, "--model", "openai:some-model", "--dry-run",
                    "--price-in", "2", "--price-out", "8", "--json")  # fmt: skip
     plan = json.loads(done.stdout)
@@ -324,7 +324,7 @@ def test_without_a_terminal_a_line_comes_every_30_seconds(monkeypatch, capsys):
 
     now = [0.0]
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    with progress.predict_progress() as show:
+    with progress.asking_progress() as show:
         for second in range(0, 100):
             now[0] = float(second)
             show(Progress(total=10, done=second // 10))
