@@ -472,9 +472,26 @@ def test_an_endpoint_that_never_answers_ends_the_run_after_some_requests():
 
 def test_nobody_at_the_address():
     engine = OpenAIEngine("m", base_url="http://127.0.0.1:9/v1", retries=0)
-    with pytest.raises(EngineError, match=r"ConnectionRefused|ConnectError"):
-        list(engine.answers([request(f"q{i}") for i in range(30)]))
+    says = r"cannot be reached, in 1 attempts \((connection \(Connect\w+\))\); check the base URL"
+    with pytest.raises(EngineError, match=says):
+        list(engine.answers([request()]))  # one request tells it
     engine.close()
+
+
+def test_why_requests_got_no_answer_is_told(study, run_cli):
+    def script(body, number):
+        return 503, {}, {"error": {"message": "down"}}
+
+    with Endpoint(script) as server:
+        done = run_cli(
+            "predict", study, "--model", "openai:m", "--base-url", server.url, "--sample", "3",
+            "--retries", "0",
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "attempts that failed: 9 status 503",
+        "Error: 9 prompts got no answer; run the same command again to ask only these",
+    ]
 
 
 def test_the_newer_name_of_the_token_limit_is_taken_up():

@@ -182,6 +182,27 @@ def test_a_plan_for_an_engine_that_is_not_installed_says_so(study, monkeypatch):
     assert plan.notes == ["what is answered already is not known: vLLM is not installed"]
 
 
+def test_a_plan_says_which_key_is_missing_and_goes_by_answers_alone(study, monkeypatch, run_cli):
+    pytest.importorskip("openai")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("NO_PROXY", "*")
+    plan = cc.plan(study, "openai:m")
+    (note,) = plan.notes
+    assert note.startswith("before this can be asked: the environment variable OPENAI_API_KEY is")
+    (note,) = cc.plan(study, "openai:m", api_key_env="MINE").notes
+    assert "MINE is not set" in note
+    assert "(--api-key-env)" in note
+    assert cc.plan(study, "openai:m", base_url="http://localhost:1/v1").notes == []
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    assert cc.plan(study, "openai:m").notes == []
+    # Errors say nothing about the speed of a model.
+    engine = ScriptedEngine(errors=256)
+    cc.predict(study, engine)
+    monkeypatch.setattr(sys.modules["chronocore.plan"], "open_engine", lambda *_: engine)
+    plan = cc.plan(study, "vllm:scripted")
+    assert (plan.pending, plan.seconds) == (387, None)
+
+
 def test_status_says_how_far_every_run_is(study):
     cc.predict(study, "reference:pooled", sample=10)
     made = cc.predict(study, ScriptedEngine(errors=60), repeats=2)

@@ -65,7 +65,7 @@ class Asking:
     Attributes
     ----------
     notices : list of str
-        What was found and mended.
+        What was found and mended, and how attempts failed where requests got no answer.
     todo : ndarray of int64
         Places without an answer, in the order of asking.
     total, already_done : int
@@ -157,6 +157,7 @@ class Asking:
             finally:
                 with stop.writing():
                     writer.finish()
+                self.notices += _failures(engine, state)
         except EngineError as error:
             raise EngineError(f"{error}; {kept()}") from error
         except KeyboardInterrupt as error:
@@ -248,3 +249,14 @@ class Asking:
             if place >= 0:
                 attempts[place] = max(attempts.get(place, 0), attempt)
         return attempts
+
+
+def _failures(engine: Engine, state: Progress) -> list[str]:
+    """Return why requests got no answer, as far as an engine knows more than the reason."""
+    known = {
+        "failed_attempts": "attempts that failed",
+        "first_rejection": "the first request that was turned away",
+    }
+    if not state.statuses["error"]:
+        return []
+    return [f"{says}: {engine.notes[name]}" for name, says in known.items() if name in engine.notes]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronocore.engines import Engine, EngineOptions, Request, open_engine, parse_model_spec
-from chronocore.errors import MissingDependencyError
+from chronocore.errors import ConfigurationError, MissingDependencyError
 from chronocore.identity import run_id
 from chronocore.predict import check_request, requests_of
 from chronocore.sampling import sample_notes
@@ -131,6 +131,7 @@ def plan(
             sample_seed=sample_seed,
         )
         identity = None if engine is None else run_id(engine.settings)
+        notes += _not_ready(engine)
         left = np.full(len(prompts), repeats, np.int64)
         if identity is not None:
             left -= _answers(opened, identity, kinds, prompts, repeats, notes)
@@ -163,6 +164,17 @@ def plan(
         samples=_samples(prompts),
         notes=notes,
     )
+
+
+def _not_ready(engine: Engine | None) -> list[str]:
+    """Return what is missing before an engine can be asked."""
+    check = getattr(engine, "check_key", None)
+    try:
+        if check is not None:
+            check()
+    except ConfigurationError as error:
+        return [f"before this can be asked: {error}"]
+    return []
 
 
 def _answers(
@@ -230,9 +242,13 @@ def _observed(study: Study, model: str, elicitation: str) -> _Speed:
             continue
         for part in study.parts(run["run_id"]):
             try:
-                table = study.read_part(run["run_id"], part, ["created_at", "completion_tokens"])
+                columns = ["created_at", "completion_tokens", "status"]
+                table = study.read_part(run["run_id"], part, columns)
             except DamagedFileError:
                 continue  # no matter for an estimate
+            table = table.filter(pc.not_equal(table["status"], "error"))
+            if not len(table):
+                continue
             ends = pc.min_max(table["created_at"]).as_py()
             span = (ends["max"] - ends["min"]).total_seconds()
             # The time of a part is that between its answers; one answer alone has none.

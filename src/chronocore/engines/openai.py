@@ -67,6 +67,9 @@ _LONGEST_RETRY_AFTER = 600.0
 #: What a prediction can hold (32 bits), far above any answer.
 _MOST_TOKENS = 2**31 - 1
 
+#: What the client's transport raises where nobody listens, or the host has no address.
+_UNREACHED = ("ConnectError", "ConnectionRefusedError", "gaierror")
+
 #: Log-probabilities are rounded, so one may come out a little above 0.
 _PROBABILITY_TOLERANCE = 0.01
 
@@ -349,6 +352,10 @@ class OpenAIEngine:
             return 0.0
         return max(min(wakes), self._paused_until, now := time.monotonic()) - now
 
+    def check_key(self) -> None:
+        """Raise ConfigurationError if the key that a request needs is not set."""
+        _read_key(self._address, self._key_name)
+
     def drain(self, seconds: float) -> None:
         """Send no further request; those on the way get ``seconds``."""
         self._stop_at = time.monotonic() + seconds
@@ -487,9 +494,9 @@ class OpenAIEngine:
         estimate = (len(request.system) + len(request.user)) // 4 + count * (
             self.settings.max_tokens or 0
         )
-        error, says = "endpoint", ""
+        error, says, unreached = "endpoint", "", False
         for attempt in range(self._retries + 1):
-            says = ""
+            says, unreached = "", False
             await self._wait_for_turn(estimate)
             wait: float | None = None
             try:
@@ -506,6 +513,7 @@ class OpenAIEngine:
                 error, cause = "timeout", "time-out"
             except openai.APIConnectionError as failure:
                 error, cause = "endpoint", f"connection ({_root(failure)})"
+                unreached = _root(failure) in _UNREACHED
             except openai.APIStatusError as failure:
                 refused = self._read_status(request, failure)
                 if isinstance(refused, Answer):
@@ -532,6 +540,11 @@ class OpenAIEngine:
                 # Jitter, so that requests turned away together do not come back together. Never
                 # less than the back-off: all attempts together outlast a server's absence.
                 await self._sleep((wait or 0.0) + backoff * random.uniform(1.0, 1.5))
+        if unreached and not self._answered:
+            raise EngineError(
+                f"{self._address} cannot be reached, in {self._retries + 1} attempts ({cause}); "
+                "check the base URL, and whether the server runs"
+            ) from None
         self._give_up(f"{cause}{says}")
         return Answer(request.prompt_id, request.repeat, error=error)
 
@@ -851,7 +864,7 @@ def _read_key(address: str, name: str | None) -> str:
     if name is not None or address == DEFAULT_BASE_URL:
         raise ConfigurationError(
             f"the environment variable {variable} is not set; put the endpoint's key there, or "
-            "name another variable with api_key_env"
+            "name another variable with api_key_env (--api-key-env)"
         )
     return "none"  # a server of one's own asks for no key, the client insists on one
 

@@ -750,7 +750,7 @@ def _run(
                 with stop.writing():
                     store.save_run_notes(identity, engine.notes)
         outcomes = [one.outcome() for one in asked.values()]
-        notices = [notice for one in asked.values() for notice in one.notices]
+        notices = list(dict.fromkeys(n for one in asked.values() for n in one.notices))
     return RunResult(
         label=label,
         run_ids=identities,
