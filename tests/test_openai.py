@@ -148,7 +148,7 @@ def test_addresses_are_checked(monkeypatch):
 # -- keys -----------------------------------------------------------------------------------
 
 
-def test_a_key_is_read_late_and_only_from_the_environment(monkeypatch):
+def test_a_key_is_read_late_and_only_from_the_environment(monkeypatch, study):
     monkeypatch.delenv("OPENAI_API_KEY")
     engine = OpenAIEngine("m")  # a finished run needs no key
     with pytest.raises(ConfigurationError, match="OPENAI_API_KEY is not set"):
@@ -156,6 +156,9 @@ def test_a_key_is_read_late_and_only_from_the_environment(monkeypatch):
     named = OpenAIEngine("m", base_url="http://localhost:1/v1", api_key_env="MY_KEY")
     with pytest.raises(ConfigurationError, match="MY_KEY is not set"):
         next(named.answers([request()]))
+    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY is not set"):
+        cc.predict(study, "openai:m")
+    assert not (study / "runs.parquet").exists()  # no run without an answer is left behind
     monkeypatch.setenv("MY_KEY", "other-secret")
     _, server, _ = ask(good, api_key_env="MY_KEY")
     assert server.headers[0]["authorization"] == "Bearer other-secret"

@@ -405,8 +405,11 @@ def _run(
     carried = engine.label if isinstance(engine, FileEngine) else None
     identity = run_id(settings)
     with study.writing_run(identity, files):
-        label = _register(study, settings, name, carried)
         asking = Asking(study, identity, prompts, repeats)
+        check = getattr(engine, "check_key", None)
+        if check is not None and len(asking.todo):
+            check()  # before there is a run that never gets an answer
+        label = _register(study, settings, name, carried)
         state = Progress(total=len(asking.todo), already_done=asking.already_done)
         if state.total:
             try:
