@@ -70,6 +70,7 @@ class Endpoint:
     def __init__(self, script):
         self._script = script
         self._seen = {}
+        self._writers = set()
         self.bodies = []
         self.headers = []
         self.times = []
@@ -80,13 +81,28 @@ class Endpoint:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
+        self._port = 0
+        self.come_back()
+        self._port = self._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._port}/v1"
+        return self
+
+    def come_back(self):
+        """Listen, at the same address as before."""
         started = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop
+            asyncio.start_server(self._serve, "127.0.0.1", self._port), self._loop
         )
         self._server = started.result(10)
-        port = self._server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}/v1"
-        return self
+
+    def leave(self):
+        """Go away as a server that is killed: connections are cut, nobody listens."""
+
+        async def end():
+            self._server.close()
+            for writer in self._writers:
+                writer.transport.abort()
+
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
 
     def __exit__(self, *_):
         async def end():
@@ -102,12 +118,14 @@ class Endpoint:
         self._loop.close()
 
     async def _serve(self, reader, writer):
+        self._writers.add(writer)
         try:
             while await self._one(reader, writer):
                 pass
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
+            self._writers.discard(writer)
             writer.close()
 
     async def _one(self, reader, writer):

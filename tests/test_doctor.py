@@ -12,7 +12,6 @@ from endpoint import Endpoint
 
 from chronocore import doctor as module
 from chronocore.doctor import doctor
-from chronocore.errors import ConfigurationError
 
 KEY = "sk-chronocore-secret-1234567890"
 
@@ -54,10 +53,10 @@ def test_an_endpoint_is_asked_for_its_models(monkeypatch):
         check = found(base_url=server.url, api_key_env="MINE")["endpoint"]
         assert (check.present, "answers 401" in check.detail) == (False, True)
         assert KEY not in check.detail
-    with pytest.raises(ConfigurationError, match="MINE2 is not set"):
-        doctor(base_url=server.url, api_key_env="MINE2")
-    with pytest.raises(ConfigurationError, match="no http address"):
-        doctor(base_url="localhost")
+    check = found(base_url=server.url, api_key_env="MINE2")["endpoint"]
+    assert (check.present, "MINE2 is not set" in check.detail) == (False, True)
+    check = found(base_url="localhost")["endpoint"]
+    assert (check.present, "no http address" in check.detail) == (False, True)
 
 
 def _install(tmp_path, monkeypatch, text):
@@ -105,4 +104,5 @@ def test_the_command_shows_the_endpoint(run_cli):
     done = run_cli("doctor", "--base-url", "http://127.0.0.1:9/v1", "--json")
     assert done.returncode == 0, done.stderr
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert len(checks) > 15  # an address nobody listens at hides nothing else
     assert checks["endpoint"]["present"] is False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -443,3 +444,199 @@ def test_nothing_is_left_when_the_process_is_killed(study, model, child_environm
     gone, alive = psutil.wait_procs(children, timeout=10)
     assert gone
     assert not alive
+
+
+# -- several models, and processes of others ------------------------------------------------------
+
+
+COMMAND = """
+from chronocore.engines import vllm
+vllm.CLOSE_SECONDS = 6.0
+from chronocore_cli.main import main
+main()
+"""
+
+
+def command(arguments, script, environment):
+    environment = environment | {
+        "SCRIPTED_VLLM": json.dumps(script),
+        "PYTHONPATH": os.pathsep.join([str(SCRIPTED), environment["PYTHONPATH"]]),
+    }
+    return subprocess.run(
+        [sys.executable, "-c", COMMAND, *map(str, arguments)], env=environment,
+        text=True, capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def models(model, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(model, other)
+    (other / "config.json").write_text('{"layers": 2}')
+    return model, other
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_two_models_in_one_command_have_a_process_each_and_the_device_to_themselves(
+    study, models, child_environment, tmp_path, hangs
+):
+    device = tmp_path / "device"
+    script = {"device": str(device), "ignore_sigterm": hangs, "hang_at_shutdown": hangs}
+    done = command(
+        ["predict", study, "--model", f"vllm:{models[0]}", "--model", f"vllm:{models[1]}",
+         "--kinds", "undated", "--sample", "4"], script, child_environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [line.split(" (")[0] for line in done.stdout.splitlines() if "(run r" in line] == [
+        "tiny", "other",
+    ]  # fmt: skip
+    assert len(set(device.read_text().split())) == 2
+    import chronocore as cc
+
+    opened = cc.Study.open(study)
+    for run in opened.runs().to_pylist():
+        table = opened.predictions(run["run_id"])
+        assert (len(table), set(table["model"].to_pylist())) == (4, {run["model"]})
+
+
+def test_the_failure_of_one_model_does_not_keep_the_next_from_its_turn(
+    study, models, child_environment, tmp_path
+):
+    (models[0] / "chat_template.jinja").unlink()
+    arguments = ["predict", study, "--model", f"vllm:{models[0]}", "--model", f"vllm:{models[1]}",
+                 "--kinds", "undated", "--sample", "4"]  # fmt: skip
+    done = command([*arguments, "--json"], {}, child_environment)
+    assert done.returncode == 1
+    first, last = done.stderr.splitlines()
+    assert first.startswith(f"Error: vllm:{models[0]}: ")
+    assert last == "Error: 1 of 2 models failed, as said above"
+    (run,) = json.loads(done.stdout)["runs"]
+    assert (run["label"], run["total"]) == ("other", 4)
+    assert "given several times" not in done.stderr
+
+
+def test_a_folder_without_a_tokenizer_and_a_revision_that_is_none_are_told(
+    study, model, child_environment
+):
+    (model / "chat_template.jinja").unlink()
+    for more in ([], ["--dry-run"]):
+        done = command(["predict", study, "--model", f"vllm:{model}", *more], {}, child_environment)
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        assert line == (
+            f"Error: the folder {model} has no tokenizer (tokenizer.json, tokenizer_config.json); "
+            "put the tokenizer files of the model beside its weights"
+        )
+    (model / "tokenizer.json").write_text("")
+    done = command(["predict", study, "--model", f"vllm:{model}"], {}, child_environment)
+    assert f"Error: the tokenizer in {model} cannot be loaded (" in done.stderr
+    hub = ["--model", "vllm:some/model", "--revision", "nope"]
+    done = command(["predict", study, *hub], {}, child_environment)
+    (line,) = done.stderr.splitlines()
+    assert "the model 'some/model' at revision 'nope' is not in the local cache" in line
+    assert line.endswith("check the id and the revision, or name a folder")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--model", "reference:pooled", "--name", "x"], "--name names one run"),
+        (["--model", "vlm:x"], "did you mean 'vllm'"),
+    ],
+)
+def test_several_models_are_checked_before_the_first_is_asked(study, run_cli, more, says):
+    done = run_cli("predict", study, "--model", "reference:uniform", *more)
+    assert done.returncode in (1, 2)
+    assert says in done.stderr
+    assert not (study / "runs.parquet").exists()
+
+
+POLARS = """
+import os, sys, threading
+import polars
+polars.DataFrame({"a": [1, 2, 2] * 100_000}).lazy().group_by("a").len().collect()
+import chronocore as cc
+result = cc.predict(sys.argv[1], "vllm:" + sys.argv[2], kinds=("undated",), sample=4)
+print(result.statuses)
+"""
+
+
+def test_an_engine_is_spawned_where_polars_was_used_before(study, model, child_environment):
+    """A forked child has polars' locks without the threads that would free them."""
+    process = run_script(POLARS, study, model, {"polars": True}, child_environment)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, "invalid" in out or "ok" in out) == (0, True), err
+
+
+def test_nothing_here_forks():
+    """Processes are started by vLLM, which is told to spawn them, and by subprocess."""
+    import re
+
+    root = SCRIPTED.parent.parent
+    files = [f for name in ("src", "kernels", "cli", "data") for f in (root / name).rglob("*.py")]
+    assert len(files) > 100
+    forks = re.compile(r"\b(?:fork|forkpty|Pool|ProcessPoolExecutor)\(|[\"']fork[\"']")
+    assert [file for file in files if forks.search(file.read_text(encoding="utf-8"))] == []
+
+
+# -- what is not promised -------------------------------------------------------------------------
+
+
+class Batched:
+    """Answers at temperature 0 that depend on how many requests are worked on together."""
+
+    def __init__(self, max_in_flight):
+        from chronocore.engines import RunSettings
+
+        self.settings = RunSettings(
+            model="batched", engine="scripted", engine_version="1", temperature=0.0, seed=0
+        )
+        self.notes = {"batch": str(max_in_flight)}
+        self.in_flight = 0
+        self._size = max_in_flight
+
+    def answers(self, requests):
+        from chronocore.engines import Answer
+
+        waiting = list(requests)
+        while waiting:
+            batch, waiting = waiting[: self._size], waiting[self._size :]
+            for one in batch:
+                last = 10.0 + (len(batch) % 5)
+                shares = [1.0] * (len(one.options) - 1) + [last]
+                yield Answer(one.prompt_id, one.repeat, probs=tuple(shares))
+
+    def close(self):
+        pass
+
+
+def test_equal_answers_in_every_batch_are_not_promised_and_their_noise_is_shown(study, run_cli):
+    import numpy as np
+
+    import chronocore as cc
+
+    alone = cc.predict(study, Batched(1))
+    # The same run, whatever the size of a batch: repeats show what the size does.
+    again = cc.predict(study, Batched(64), repeats=2)
+    assert (again.run_id, again.already_done) == (alone.run_id, 387)
+    opened = cc.Study.open(study)
+    rows = opened.predictions(alone.run_id).to_pylist()
+    positions = {
+        (item["survey"], item["variable"]): [option["position"] for option in item["options"]]
+        for item in opened.items().to_pylist()
+    }
+    asked = {p["prompt_id"]: positions[p["survey"], p["variable"]]
+             for p in opened.prompts().to_pylist()}  # fmt: skip
+    answers = {}
+    for row in rows:
+        answers.setdefault(row["prompt_id"], {})[row["repeat"]] = row["probs"]
+    distances = np.array(
+        [cc.wasserstein(given[0], given[1], asked[prompt]) for prompt, given in answers.items()]
+    )
+    assert 0 < (distances > 0).sum() <= 387
+    cc.score(study, resamples=50)
+    shown = {row["measure"]: row for row in cc.tables(study, ["repeats"])["repeats"].to_pylist()}
+    assert shown["identical"]["estimate"] == pytest.approx(100 * (distances == 0).mean())
+    assert shown["mean_distance"]["estimate"] == pytest.approx(distances.mean())
+    assert {row["n"] for row in shown.values()} == {387}
+    assert "Repeated runs" in run_cli("tables", study, "repeats").stdout

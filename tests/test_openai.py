@@ -148,7 +148,7 @@ def test_addresses_are_checked(monkeypatch):
 # -- keys -----------------------------------------------------------------------------------
 
 
-def test_a_key_is_read_late_and_only_from_the_environment(monkeypatch):
+def test_a_key_is_read_late_and_only_from_the_environment(monkeypatch, study):
     monkeypatch.delenv("OPENAI_API_KEY")
     engine = OpenAIEngine("m")  # a finished run needs no key
     with pytest.raises(ConfigurationError, match="OPENAI_API_KEY is not set"):
@@ -156,6 +156,9 @@ def test_a_key_is_read_late_and_only_from_the_environment(monkeypatch):
     named = OpenAIEngine("m", base_url="http://localhost:1/v1", api_key_env="MY_KEY")
     with pytest.raises(ConfigurationError, match="MY_KEY is not set"):
         next(named.answers([request()]))
+    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY is not set"):
+        cc.predict(study, "openai:m")
+    assert not (study / "runs.parquet").exists()  # no run without an answer is left behind
     monkeypatch.setenv("MY_KEY", "other-secret")
     _, server, _ = ask(good, api_key_env="MY_KEY")
     assert server.headers[0]["authorization"] == "Bearer other-secret"
@@ -472,9 +475,26 @@ def test_an_endpoint_that_never_answers_ends_the_run_after_some_requests():
 
 def test_nobody_at_the_address():
     engine = OpenAIEngine("m", base_url="http://127.0.0.1:9/v1", retries=0)
-    with pytest.raises(EngineError, match=r"ConnectionRefused|ConnectError"):
-        list(engine.answers([request(f"q{i}") for i in range(30)]))
+    says = r"cannot be reached, in 1 attempts \((connection \(Connect\w+\))\); check the base URL"
+    with pytest.raises(EngineError, match=says):
+        list(engine.answers([request()]))  # one request tells it
     engine.close()
+
+
+def test_why_requests_got_no_answer_is_told(study, run_cli):
+    def script(body, number):
+        return 503, {}, {"error": {"message": "down"}}
+
+    with Endpoint(script) as server:
+        done = run_cli(
+            "predict", study, "--model", "openai:m", "--base-url", server.url, "--sample", "3",
+            "--retries", "0",
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "attempts that failed: 9 status 503",
+        "Error: 9 prompts got no answer; run the same command again to ask only these",
+    ]
 
 
 def test_the_newer_name_of_the_token_limit_is_taken_up():

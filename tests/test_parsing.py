@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import math
+import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -616,6 +617,82 @@ def test_time_is_linear(piece: str, size: int) -> None:
         parse(text, TRUST, "stop")
         parse('{"1": ' + text, TRUST, "length")
         assert time.process_time() - start < 4  # two texts
+
+
+def work(function: Any, *arguments: Any) -> int:
+    """Return how many calls, of Python's functions and of the interpreter's own, a call makes."""
+    calls = 0
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function(*arguments)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+HOSTILE = [
+    "{}", "[]", "[", "{{", "}{", '{"1":', '{"1":4}', '{"1":{"1":4}},', '{"a":"b"},', "[1,2],",
+    "[[1,2]]", "{1,2}", '{"answer": 3}', "9", '"', '"\'', "\\", '\\"', '"\n', "{'a':\"", "é",
+    "aé", "\ufdfa", "\ufb01 ", '{"\u0300', "\ud83d", "<think>", "</think> x", "1: 5\n",
+    "|1|2|\n", "- Yes: 3\n", "```\n", "not 1, 2\n", "choose 1 or ", "I cannot ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_the_work_is_bounded_whatever_a_model_writes(piece: str) -> None:
+    for parse, finish in ((parse_distribution, "stop"), (parse_choice, "length")):
+        text = piece * (60_000 // len(piece))
+        once, longer = work(parse, text, TRUST, finish), work(parse, text * 3, TRUST, finish)
+        # Tags of thinking alone are looked for in the whole text, by a few calls each.
+        tags = 8 * 3 * 60_000 // len(piece) if "think" in piece else 0
+        assert max(once, longer) < 1_250_000 + tags
+        assert longer < once + 1_000 + tags
+
+
+FILLER = "It depends on many things. " * 4_000
+
+
+@pytest.mark.parametrize("newline", ["", "\n"])
+def test_a_long_answer_is_read_at_both_ends(newline: str) -> None:
+    filler = f"{newline}{FILLER}{newline}"
+    good, split = '{"1": 40, "2": 60}', ("ok", (0.4, 0.6))
+    assert outcome(good + filler, TRUST) == split
+    assert outcome(filler + good, TRUST) == split
+    assert outcome('{"1": 30, "2": 70}' + filler + good, TRUST) == split
+    assert outcome(filler + good + filler, TRUST) == NOTHING
+    assert outcome(f"{filler} I would choose 2.", TRUST) == NOTHING
+    assert parse_choice(f"{filler} I would choose 2.", TRUST, "stop").choice == 2
+    assert parse_choice('{"answer": 2}' + filler, TRUST, "stop").choice == 2
+    assert outcome(f"I'm sorry, I cannot.{filler}", TRUST)[0] == "refused"
+    assert outcome("\n" * 200_000, TRUST) == ("invalid", "empty")
+    assert outcome("\n" * 200_000 + good + " " * 9_000, TRUST) == split
+
+
+@pytest.mark.parametrize("form", ['{"1": 40, "2": 60}', "{40, 60}", "[40, 60]"])
+@pytest.mark.parametrize("filler", [FILLER, "{" * 100_000, '"' * 100_000])
+def test_nothing_is_put_together_of_what_was_cut(form: str, filler: str) -> None:
+    for place in range(1, len(form)):
+        # The first end stops within the answer, and the last one begins within it.
+        first, last = form[:place].rjust(20_000), form[place:].ljust(20_000)
+        for text in (first + filler + last, first + form[place:] + filler):
+            assert parse_distribution(text, TRUST, "stop").probs is None, place
+        assert parse_distribution(filler + form[:place] + last, TRUST, "stop").probs is None, place
+
+
+@pytest.mark.parametrize("place", range(1, 12))
+def test_a_line_that_was_cut_is_no_line(place: int) -> None:
+    form = "1: 40\n2: 60"
+    first, last = form[:place].rjust(20_000), form[place:].ljust(20_000)
+    whole = form[place - 1 : place + 1].count("\n") == 1  # then both lines are there
+    for text in (first + FILLER + last, "x\n" + first[2:] + FILLER + last[:-2] + "\nx"):
+        parsed = parse_distribution(text, TRUST, "stop")
+        assert parsed.probs in ((None, (0.4, 0.6)) if whole else (None,))
 
 
 # --- The short way for what was asked for -------------------------------------------------------

@@ -94,7 +94,7 @@ def test_rows_are_those_of_a_local_study(remote, study):
         assert sum(result.statuses.values()) == 387
     assert rows_of(remote) == rows_of(study)
     assert cc.Study.open(remote).totals(RUN) == cc.Study.open(study).totals(RUN)
-    assert cc.compact(remote)["scripted"][1] <= 4
+    assert cc.compact(remote)["scripted"].after <= 4
     assert rows_of(remote) == rows_of(study)
     assert cc.status(remote)[0].done == {"dated": 258, "undated": 129}
     assert cc.remove_run(remote, "scripted") > 0

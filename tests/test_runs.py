@@ -13,7 +13,7 @@ import pytest
 from proofs.scripted import ScriptedEngine
 
 import chronocore as cc
-from chronocore.engines import EngineOptions
+from chronocore.engines import Answer, EngineOptions
 from chronocore.predict import requests_of
 from chronocore.sampling import sampled_pairs
 from chronocore.stream import Progress
@@ -81,6 +81,30 @@ def test_a_sampled_run_asks_about_whole_pairs_and_grows(study):
     assert first.total == 36
     more = cc.predict(study, ScriptedEngine())
     assert (more.run_id, more.already_done, more.total) == (first.run_id, 36, 387)
+
+
+def test_a_sample_that_is_smaller_than_asked_for_is_noted(study, run_cli):
+    counts = Counter(cc.Study.open(study).pairs()["shift"].to_pylist())
+    short = {shift: n for shift, n in counts.items() if n < 40}
+    assert short
+    result = cc.predict(study, "reference:pooled", sample=160, by="shift")
+    (notice,) = result.notices
+    drawn = sum(min(n, 40) for n in counts.values())
+    assert result.total == 3 * drawn
+    assert notice.startswith(f"the sample has {drawn} of the 160 pairs asked for: ")
+    for shift, n in short.items():
+        assert f"{n} of 40 {shift.replace('_', ' ')}" in notice
+    arguments = ("predict", study, "--model", "reference:pooled", "--sample", "160")
+    for more in ((), ("--dry-run",)):
+        done = run_cli(*arguments, "--by", "shift", *more)
+        assert (done.returncode, done.stderr.splitlines()) == (0, [notice])
+        told = json.loads(run_cli(*arguments, "--by", "shift", *more, "--json").stdout)
+        assert (told["notes"] if more else told["notices"]) == [notice]
+    assert cc.plan(study, "reference:pooled", sample=4, by="shift").notes == []
+    assert cc.plan(study, "reference:pooled", sample=129).notes == []
+    assert cc.plan(study, "reference:pooled", sample=300).notes == [
+        "the sample has 129 of the 300 pairs asked for: the study has no more"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -158,6 +182,27 @@ def test_a_plan_for_an_engine_that_is_not_installed_says_so(study, monkeypatch):
     assert plan.notes == ["what is answered already is not known: vLLM is not installed"]
 
 
+def test_a_plan_says_which_key_is_missing_and_goes_by_answers_alone(study, monkeypatch, run_cli):
+    pytest.importorskip("openai")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("NO_PROXY", "*")
+    plan = cc.plan(study, "openai:m")
+    (note,) = plan.notes
+    assert note.startswith("before this can be asked: the environment variable OPENAI_API_KEY is")
+    (note,) = cc.plan(study, "openai:m", api_key_env="MINE").notes
+    assert "MINE is not set" in note
+    assert "(--api-key-env)" in note
+    assert cc.plan(study, "openai:m", base_url="http://localhost:1/v1").notes == []
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    assert cc.plan(study, "openai:m").notes == []
+    # Errors say nothing about the speed of a model.
+    engine = ScriptedEngine(errors=256)
+    cc.predict(study, engine)
+    monkeypatch.setattr(sys.modules["chronocore.plan"], "open_engine", lambda *_: engine)
+    plan = cc.plan(study, "vllm:scripted")
+    assert (plan.pending, plan.seconds) == (387, None)
+
+
 def test_status_says_how_far_every_run_is(study):
     cc.predict(study, "reference:pooled", sample=10)
     made = cc.predict(study, ScriptedEngine(errors=60), repeats=2)
@@ -205,7 +250,7 @@ def test_the_command_line_does_the_same(study, run_cli):
     assert done.stdout.splitlines()[0].startswith("pooled (run r")
     assert "16/258 dated, 8/129 undated" in done.stdout
     done = run_cli("predict", study, "--compact", "pooled", "--json")
-    assert json.loads(done.stdout) == {"pooled": {"before": 2, "after": 2}}
+    assert json.loads(done.stdout) == {"pooled": {"before": 2, "after": 2, "notices": []}}
     done = run_cli("predict", study, "--model", "openai:some-model", "--dry-run",
                    "--price-in", "2", "--price-out", "8", "--json")  # fmt: skip
     plan = json.loads(done.stdout)
@@ -253,6 +298,43 @@ def test_prompts_a_model_left_without_an_answer_are_a_failure(study, monkeypatch
     done = CliRunner().invoke(cli, ["predict", str(study), "--model", "vllm:x"])
     assert done.exit_code == 1
     assert "5 prompts got no answer; run the same command again" in done.output
+
+
+def test_garbage_is_shown_as_it_came_with_the_reason(study, monkeypatch):
+    """A model at a temperature far too high: what it wrote, and why that is no answer."""
+    from click.testing import CliRunner
+
+    from chronocore_cli.main import cli
+
+    garbage = 'ossa\n\x1b[31m{"1": lorem\u202e' + " ipsum" * 500
+    declined = "I'm sorry, but I cannot help with that."
+
+    class Hot(ScriptedEngine):
+        def answers(self, requests):
+            for place, one in enumerate(requests):
+                if place % 3 == 2:
+                    yield Answer(one.prompt_id, one.repeat, error="timeout")
+                else:
+                    yield Answer(one.prompt_id, one.repeat, text=(garbage, declined)[place % 3])
+
+    monkeypatch.setattr(sys.modules["chronocore.predict"], "open_engine", lambda *_: Hot())
+    done = CliRunner().invoke(cli, ["predict", str(study), "--model", "vllm:x"])
+    assert done.exit_code == 1
+    lines = done.output.splitlines()
+    reason = lines.index("    129  invalid: missing_option")
+    assert lines[reason + 1].startswith(
+        '         such as \'ossa\\n\\x1b[31m{"1": lorem\\u202e ipsum'
+    )
+    assert len(lines[reason + 1]) < 130
+    assert f'         such as "{declined}"' in lines
+    reason = lines.index("    129  error: timeout")
+    assert not lines[reason + 1].startswith("         such as")
+    assert "no answer is usable: there is nothing to score" in lines
+    result = cc.predict(study, Hot())
+    assert result.examples == {
+        "invalid: missing_option": f"{garbage[:300]}…", "refused: refusal": declined,
+    }  # fmt: skip
+    assert result.examples.keys() == result.reasons.keys() - {"error: timeout"}
 
 
 def test_named_arguments_of_vllm_reach_it(study, monkeypatch):
@@ -303,6 +385,12 @@ def test_the_progress_line_says_all_of_it():
         "Ctrl-C again stops at once"
     )
     assert "waiting for the first answer" in progress_line(Progress(total=5), 3.0)
+    throttled = Progress(total=5, in_flight=2, retries=12, waiting=74.6)
+    assert progress_line(throttled, 3.0).endswith(
+        "2 in flight, 12 retries, waiting 1 min 15 s to send, waiting for the first answer"
+    )
+    brief = Progress(total=5, in_flight=2, retries=1, waiting=0.4)
+    assert "2 in flight, 1 retry, waiting for" in progress_line(brief, 3.0)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +412,7 @@ def test_without_a_terminal_a_line_comes_every_30_seconds(monkeypatch, capsys):
 
     now = [0.0]
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    with progress.predict_progress() as show:
+    with progress.asking_progress() as show:
         for second in range(0, 100):
             now[0] = float(second)
             show(Progress(total=10, done=second // 10))

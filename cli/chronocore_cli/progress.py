@@ -7,10 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import click
+
+from chronocore.errors import StoppedError
 from chronocore.predict import Progress
 from chronocore.sweep import SweepProgress
 
-__all__ = ["duration", "predict_progress", "progress_line", "sweep_progress"]
+__all__ = ["asking_progress", "duration", "progress_line", "sweep_progress"]
 
 LOG_SECONDS = 30.0
 
@@ -54,6 +57,10 @@ def progress_line(state: Progress, now: float) -> str:
     if state.completion_tokens and elapsed > 0:
         parts.append(f"{state.completion_tokens / elapsed:.0f} tokens/s")
     parts.append(f"{state.in_flight} in flight")
+    if state.retries:
+        parts.append(f"{state.retries} {'retry' if state.retries == 1 else 'retries'}")
+    if state.waiting >= 1:
+        parts.append(f"waiting {duration(state.waiting)} to send")
     if state.stopping:
         parts.append("finishing these; Ctrl-C again stops at once")
     elif state.first_answer is None:
@@ -65,8 +72,17 @@ def progress_line(state: Progress, now: float) -> str:
 
 
 @contextmanager
-def predict_progress() -> Iterator[Callable[[Progress], None]]:
-    """Give a progress callback for :func:`chronocore.predict`."""
+def asking_progress() -> Iterator[Callable[[Progress], None]]:
+    """Give a progress callback for whatever asks an engine; being stopped is no fault of it."""
+    try:
+        with _shown() as show:
+            yield show
+    except StoppedError as stopped:
+        raise click.ClickException(str(stopped)) from stopped
+
+
+@contextmanager
+def _shown() -> Iterator[Callable[[Progress], None]]:
     if not sys.stderr.isatty():
         logged = time.monotonic()
         told = False

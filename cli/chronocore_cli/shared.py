@@ -12,7 +12,9 @@ import click
 __all__ = [
     "STUDY",
     "PathArgument",
+    "answer_lines",
     "emit",
+    "fail_without",
     "json_option",
     "plain",
     "say",
@@ -66,6 +68,33 @@ def plain(value: Any) -> Any:
     import msgspec
 
     return msgspec.to_builtins(value)
+
+
+_EXAMPLE_WIDTH = 100
+
+
+def answer_lines(
+    statuses: Mapping[str, int], reasons: Mapping[str, int], examples: Mapping[str, str]
+) -> list[str]:
+    """Return what became of the answers, with a text for every reason against one."""
+    counts = ", ".join(f"{n} {status}" for status, n in statuses.items()) or "none"
+    lines = [f"answers: {counts}"]
+    for reason, n in reasons.items():
+        lines.append(f"  {n:>5}  {reason}")
+        if reason in examples:
+            shown = repr(examples[reason])  # on one line, without what a terminal would obey
+            if len(shown) > _EXAMPLE_WIDTH:
+                shown = f"{shown[:_EXAMPLE_WIDTH]}…"
+            lines.append(f"         such as {shown}")
+    return lines
+
+
+def fail_without(n: int, what: str) -> None:
+    """End with status 1 if something that was asked got no answer."""
+    if n:
+        raise click.ClickException(
+            f"{n} {what} got no answer; run the same command again to ask only these"
+        )
 
 
 def shift_line(shifts: Mapping[str, int]) -> str:

@@ -24,6 +24,8 @@ from chronocore.stream import PART_ROWS, Pending, Progress, Stop, Writer
 
 __all__ = ["Asking", "Outcome"]
 
+_EXAMPLE_CHARACTERS = 300
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -33,12 +35,15 @@ class Outcome:
     ----------
     statuses, reasons : Counter of str
         Answers by status; those without a value by ``status: reason``.
+    examples : dict of str to str
+        By ``status: reason`` the text of one such answer, its beginning if it is long.
     missing : int
         Requests without a row.
     """
 
     statuses: Counter[str]
     reasons: Counter[str]
+    examples: dict[str, str]
     missing: int
 
 
@@ -60,7 +65,7 @@ class Asking:
     Attributes
     ----------
     notices : list of str
-        What was found and mended.
+        What was found and mended, and how attempts failed where requests got no answer.
     todo : ndarray of int64
         Places without an answer, in the order of asking.
     total, already_done : int
@@ -119,8 +124,10 @@ class Asking:
         received = 0
         pending = Pending(self._prompts, self.todo)
 
-        def in_flight() -> int:
-            return int(getattr(engine, "in_flight", pending.issued - received))
+        def observe(state: Progress) -> None:
+            state.in_flight = int(getattr(engine, "in_flight", pending.issued - received))
+            state.retries = int(getattr(engine, "retries", 0))
+            state.waiting = float(getattr(engine, "waiting", 0.0))
 
         def kept() -> str:
             return (
@@ -132,7 +139,7 @@ class Asking:
         stop.watch(engine, pending, state)
         writer = Writer(
             self._store, self._run_id, engine.settings, read, self._prompts, self._done, attempts,
-            self._small, state, progress, in_flight,
+            self._small, state, progress, observe,
         )  # fmt: skip
         try:
             try:
@@ -150,6 +157,7 @@ class Asking:
             finally:
                 with stop.writing():
                     writer.finish()
+                self.notices += _failures(engine, state)
         except EngineError as error:
             raise EngineError(f"{error}; {kept()}") from error
         except KeyboardInterrupt as error:
@@ -163,6 +171,7 @@ class Asking:
         """Count the answers to what is asked by status, and those without a value by reason."""
         statuses: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
+        examples: dict[str, str] = {}
         seen = self._not_asked()
         columns = ["prompt_id", "repeat", "status", "reason"]
         for part in self._parts():
@@ -176,11 +185,31 @@ class Asking:
                 .group_by(["status", "reason"])
                 .aggregate([([], "count_all")])
             )
+            unseen = False
             for row in counts.to_pylist():
                 statuses[row["status"]] += row["count_all"]
                 if row["reason"] is not None:
-                    reasons[f"{row['status']}: {row['reason']}"] += row["count_all"]
-        return Outcome(statuses, reasons, self.total - sum(statuses.values()))
+                    name = f"{row['status']}: {row['reason']}"
+                    reasons[name] += row["count_all"]
+                    unseen |= name not in examples
+            if unseen:  # texts are long, so they are read only where one is looked for
+                self._add_examples(part, new, examples)
+        return Outcome(statuses, reasons, examples, self.total - sum(statuses.values()))
+
+    def _add_examples(
+        self, part: Path, counted: npt.NDArray[np.bool_], examples: dict[str, str]
+    ) -> None:
+        """Note the first text of each reason that has none yet; errors have no text."""
+        columns = ["status", "reason", "text"]
+        table = self._store.read_part(self._run_id, part, columns).filter(pa.array(counted))
+        given = pc.and_(pc.is_valid(table["reason"]), pc.is_valid(table["text"]))
+        table = table.filter(given)
+        names = pc.binary_join_element_wise(table["status"], table["reason"], ": ")
+        for name in pc.unique(names).to_pylist():
+            if name not in examples:
+                text = table["text"][pc.index(names, name).as_py()].as_py()
+                long = len(text) > _EXAMPLE_CHARACTERS
+                examples[name] = f"{text[:_EXAMPLE_CHARACTERS]}…" if long else text
 
     def _places(self, table: pa.Table) -> npt.NDArray[np.int64]:
         """Return the place of each row, -1 for what is not asked."""
@@ -220,3 +249,14 @@ class Asking:
             if place >= 0:
                 attempts[place] = max(attempts.get(place, 0), attempt)
         return attempts
+
+
+def _failures(engine: Engine, state: Progress) -> list[str]:
+    """Return why requests got no answer, as far as an engine knows more than the reason."""
+    known = {
+        "failed_attempts": "attempts that failed",
+        "first_rejection": "the first request that was turned away",
+    }
+    if not state.statuses["error"]:
+        return []
+    return [f"{says}: {engine.notes[name]}" for name, says in known.items() if name in engine.notes]

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 import chronocore_data
+from chronocore.errors import ConfigurationError, MissingDependencyError
 
 __all__ = ["Check", "doctor"]
 
@@ -90,7 +91,10 @@ def _openai(api_key_env: str | None) -> Check:
 def _endpoint(base_url: str | None, api_key_env: str | None) -> Check:
     from chronocore.engines.openai import probe_endpoint
 
-    reached, detail = probe_endpoint(base_url, api_key_env)
+    try:
+        reached, detail = probe_endpoint(base_url, api_key_env)
+    except (ConfigurationError, MissingDependencyError) as error:
+        reached, detail = False, str(error)
     return Check("endpoint", reached, detail, "check the base URL, the key and the server")
 
 
@@ -104,12 +108,11 @@ def doctor(base_url: str | None = None, api_key_env: str | None = None) -> list[
     api_key_env : str, optional
         Environment variable with the endpoint's key. Only whether it is set is told.
 
-    Raises
-    ------
-    ConfigurationError
-        The address is none.
-    MissingDependencyError
-        An endpoint is to be asked and its client is not installed.
+    Returns
+    -------
+    list of Check
+        What is missing, an address that is none and a key that is not set included, is one of
+        them and no error.
     """
     checks = [Check("python", True, platform.python_version(), "")]
     checks += [

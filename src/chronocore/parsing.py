@@ -11,8 +11,9 @@ normalization" of ChronoCulture, appendix B.1:
 5. clip, divide by the sum, and say why where that is impossible.
 
 A distribution is never padded, cut or guessed: an answer either gives every option one number or
-carries a reason instead. Every step takes time linear in the length of the text, and no text makes
-a function of this module raise.
+carries a reason instead. Every step takes time linear in the length of the text, of an answer of
+more than 40,000 characters only the two ends are read, and no text makes a function of this module
+raise.
 
 Examples
 --------
@@ -72,6 +73,7 @@ _SIDE_KEYS = frozenset({"year", "country", "n", "total", "sum", "confidence"})
 
 _FIRST_YEAR, _LAST_YEAR = 1900, 2100  # numbers that are dates if they all lie here
 
+_MAX_ANSWER = 40_000  # characters; of a longer answer its two ends are read, half from each
 _MAX_DEPTH = 64  # containers inside one another; a deeper one is not an answer
 _MAX_LINE = 2_000  # characters; a longer line is prose
 _MAX_NAME = 1_000  # characters of a key that is compared beyond its exact label
@@ -195,7 +197,7 @@ def parse_distribution(
     flagged = _endpoint_refusal(finish_reason, refusal)
     if flagged is not None:
         return without_distribution("refused", flagged)
-    answer = _nfkc(answer)
+    answer = _readable(answer)
     found = _last_complete(_answer_forms(answer, table, finish_reason), table)
     if found is not None:
         reading = _read_answer(found, table, max_sum_error)
@@ -266,7 +268,7 @@ def parse_choice(
     flagged = _endpoint_refusal(finish_reason, refusal)
     if flagged is not None:
         return ParsedChoice("refused", flagged, None, thinking)
-    answer = _nfkc(answer)
+    answer = _readable(answer)
     found = _find_choice(answer, table, finish_reason)
     if found is not None and found.code is not None:
         status = "ok" if found.strict else "recovered"
@@ -354,6 +356,32 @@ def _nfkc(text: str) -> str:
         return text
     text = _FOOTNOTE.sub("", text)
     return _NON_ASCII.sub(lambda run: unicodedata.normalize("NFKC", run.group()), text)
+
+
+def _readable(answer: str) -> str:
+    """Return what is read of an answer: its characters normalised, no more than can be examined.
+
+    What was asked for has some hundred characters, and stands at the end of reasoning or before
+    an endless repetition. An answer that is far longer is hostile or a loop.
+    """
+    return _ends(_nfkc(_ends(answer)))  # one character can become eighteen
+
+
+def _ends(text: str) -> str:
+    """Return a text, or the whole lines at both ends of one that is too long.
+
+    Where it was cut stands what no form of answer goes on over, so that nothing is put together of
+    two halves. Lines too long to be read as such are cut anywhere.
+    """
+    if len(text) <= _MAX_ANSWER:
+        return text
+    head, tail = text[: _MAX_ANSWER // 2], text[-_MAX_ANSWER // 2 :]
+    last = head.rfind("\n", len(head) - _MAX_LINE)
+    head = head if last < 0 else head[:last]
+    tail = tail[tail.find("\n", 0, _MAX_LINE) + 1 :]
+    if not head.strip() or not tail.strip():
+        return head + tail
+    return f"{head}\n:\n{tail}"
 
 
 def _fold(text: str) -> str:
@@ -2019,7 +2047,7 @@ def parse_score(
     flagged = _endpoint_refusal(finish_reason, refusal)
     if flagged is not None:
         return without_score("refused", flagged)
-    answer = _nfkc(answer)
+    answer = _readable(answer)
     cut = finish_reason == "length"
     if most == 1:
         found = _find_score(answer, table, _alias_table(options), finish_reason)

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronocore.engines import Engine, EngineOptions, Request, open_engine, parse_model_spec
-from chronocore.errors import MissingDependencyError
+from chronocore.errors import ConfigurationError, MissingDependencyError
 from chronocore.identity import run_id
 from chronocore.predict import check_request, requests_of
-from chronocore.store import Study
+from chronocore.sampling import sample_notes
+from chronocore.store import DamagedFileError, Study
 
 __all__ = ["Plan", "plan"]
 
@@ -53,6 +54,7 @@ class Plan:
     samples : list of dict of str to str
         ``kind``, ``system`` and ``user`` of three prompts.
     notes : list of str
+        What is not known, and what could not be done as asked.
     """
 
     model: str
@@ -108,7 +110,7 @@ def plan(
     options = EngineOptions(**settings)
     check_request(kinds, options, repeats=repeats, sample=sample, by=by)
     engine_kind, name = parse_model_spec(model)
-    notes: list[str] = []
+    notes = [] if sample is None else sample_notes(opened.pairs(), sample, by=by)
     engine: Engine | None = None
     try:
         engine = open_engine(model, options, opened.gold)
@@ -129,9 +131,10 @@ def plan(
             sample_seed=sample_seed,
         )
         identity = None if engine is None else run_id(engine.settings)
+        notes += _not_ready(engine)
         left = np.full(len(prompts), repeats, np.int64)
         if identity is not None:
-            left -= _answers(opened, identity, kinds, prompts, repeats)
+            left -= _answers(opened, identity, kinds, prompts, repeats, notes)
         pending = int(left.sum())
         generates = engine_kind in ("vllm", "openai")
         tokens, counted_by = _prompt_tokens(engine, prompts, left) if generates else (0, "none")
@@ -163,14 +166,37 @@ def plan(
     )
 
 
+def _not_ready(engine: Engine | None) -> list[str]:
+    """Return what is missing before an engine can be asked."""
+    check = getattr(engine, "check_key", None)
+    try:
+        if check is not None:
+            check()
+    except ConfigurationError as error:
+        return [f"before this can be asked: {error}"]
+    return []
+
+
 def _answers(
-    study: Study, identity: str, kinds: Sequence[str], prompts: Sequence[Request], repeats: int
+    study: Study,
+    identity: str,
+    kinds: Sequence[str],
+    prompts: Sequence[Request],
+    repeats: int,
+    notes: list[str],
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return how many answers that are no errors each prompt has."""
+    """Return how many answers that are no errors each prompt has; note what cannot be read."""
     ids = pa.array([prompt.prompt_id for prompt in prompts], pa.string())
     seen = np.zeros((len(prompts), repeats), np.bool_)
     for part in [part for kind in kinds for part in study.parts(identity, kind)]:
-        table = study.read_part(identity, part, ["prompt_id", "repeat", "status"])
+        try:
+            table = study.read_part(identity, part, ["prompt_id", "repeat", "status"])
+        except DamagedFileError as error:
+            notes.append(
+                f"{part} cannot be read ({error.cause}); it will be set aside and its prompts "
+                "asked again"
+            )
+            continue
         table = table.filter(pc.not_equal(table["status"], "error"))
         at = pc.fill_null(pc.index_in(table["prompt_id"], value_set=ids), -1).to_numpy()
         repeat = table["repeat"].to_numpy()
@@ -215,7 +241,14 @@ def _observed(study: Study, model: str, elicitation: str) -> _Speed:
         if run["model"] != model or run["elicitation"] != elicitation:
             continue
         for part in study.parts(run["run_id"]):
-            table = study.read_part(run["run_id"], part, ["created_at", "completion_tokens"])
+            try:
+                columns = ["created_at", "completion_tokens", "status"]
+                table = study.read_part(run["run_id"], part, columns)
+            except DamagedFileError:
+                continue  # no matter for an estimate
+            table = table.filter(pc.not_equal(table["status"], "error"))
+            if not len(table):
+                continue
             ends = pc.min_max(table["created_at"]).as_py()
             span = (ends["max"] - ends["min"]).total_seconds()
             # The time of a part is that between its answers; one answer alone has none.

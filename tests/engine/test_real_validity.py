@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 import pytest
@@ -15,7 +14,6 @@ pytest.importorskip("vllm", reason="run tests/engine/run, which installs the eng
 
 pytestmark = pytest.mark.engine
 
-MODEL = os.environ.get("CHRONOCORE_ENGINE_MODEL", "")
 SMALL = """
 name = "small"
 survey = "ivs"
@@ -59,8 +57,8 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def result(folder):
-    (done,) = v.run(folder, f"vllm:{MODEL}")
+def result(folder, model):
+    (done,) = v.run(folder, f"vllm:{model}")
     return done
 
 
@@ -82,8 +80,8 @@ def test_one_engine_answers_both_stages_at_their_temperatures(folder, result):
     assert len(set(seeds)) == len(seeds) == 10
 
 
-def test_a_second_call_starts_no_engine_and_asks_nothing(folder, result):
-    (again,) = v.run(folder, f"vllm:{MODEL}")
+def test_a_second_call_starts_no_engine_and_asks_nothing(folder, result, model):
+    (again,) = v.run(folder, f"vllm:{model}")
     assert again.already_done == again.total
     assert again.seconds < 20
 

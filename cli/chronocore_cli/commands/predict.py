@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronocore_cli.shared import STUDY, emit, json_option, plain, say
+from chronocore_cli.shared import (
+    STUDY,
+    answer_lines,
+    emit,
+    fail_without,
+    json_option,
+    plain,
+    say,
+)
 
 if TYPE_CHECKING:
     from chronocore.plan import Plan
@@ -51,9 +59,6 @@ def engine_settings(settings: dict[str, Any]) -> dict[str, Any]:
     named = {name: out.pop(name) for name in _NAMED_ARGUMENTS}
     given = {name: value for name, value in named.items() if value is not None}
     out["engine_args"] = given | _engine_arguments(out["engine_args"])
-    for name in ("timeout", "retries"):
-        if out[name] is None:
-            del out[name]
     return out
 
 
@@ -80,8 +85,11 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 _ASKING = _options(
     click.option(
         "--model",
+        "models",
+        multiple=True,
         metavar="SPEC",
-        help="vllm:MODEL, openai:MODEL, reference:uniform|persistence|pooled or file:PARQUET.",
+        help="vllm:MODEL, openai:MODEL, reference:uniform|persistence|pooled or file:PARQUET; "
+        "given several times, one is asked after the other.",
     ),
     click.option("--name", metavar="LABEL", help="Name of the run in tables."),
     click.option(
@@ -259,7 +267,7 @@ _INSTEAD = _options(
 @json_option
 def predict(
     study: Path,
-    model: str | None,
+    models: tuple[str, ...],
     name: str | None,
     dry_run: bool,
     price_in: float | None,
@@ -281,9 +289,11 @@ def predict(
       chronocore predict my-study --model vllm:meta-llama/Llama-3.3-70B-Instruct
       chronocore predict my-study --model openai:gpt-4o --dry-run --price-in 2.5 --price-out 10
       chronocore predict my-study --model file:mine.parquet --name "my model"
+      chronocore predict my-study --model vllm:./model-a --model vllm:./model-b
       chronocore predict my-study --status
     """
     import chronocore as cc
+    from chronocore.engines import parse_model_spec
 
     instead = [
         flag
@@ -291,19 +301,18 @@ def predict(
             ("--status", show_status), ("--compact", compacted), ("--remove", removed),
         ) if given
     ]  # fmt: skip
-    if len(instead) > 1 or (instead and model is not None):
+    if len(instead) > 1 or (instead and models):
         extra = "--model" if len(instead) == 1 else instead[1]
         raise click.UsageError(f"{instead[0]} and {extra} do not go together")
     if show_status:
         _report_status(study, cc.status(study), as_json)
         return
     if compacted is not None:
-        counts = cc.compact(study, None if compacted == _ALL else compacted)
-        emit(
-            as_json,
-            {label: {"before": n[0], "after": n[1]} for label, n in counts.items()},
-            [f"{label}: {before} files, now {after}" for label, (before, after) in counts.items()],
-        )
+        merged = cc.compact(study, None if compacted == _ALL else compacted)
+        for notice in (notice for one in merged.values() for notice in one.notices):
+            say(notice)
+        lines = [f"{label}: {one.before} files, now {one.after}" for label, one in merged.items()]
+        emit(as_json, plain(merged), lines or [f"{study} has no runs yet"])
         return
     if removed is not None:
         n_files = cc.remove_run(study, removed)
@@ -311,37 +320,68 @@ def predict(
             as_json, {"removed": removed, "files": n_files}, [f"removed {removed}: {n_files} files"]
         )
         return
-    if model is None:
+    if not models:
         raise click.UsageError("Missing option '--model'.")
     if (price_in is not None or price_out is not None) and not dry_run:
         raise click.UsageError("prices are for --dry-run")
+    if name is not None and len(models) > 1:
+        raise click.UsageError("--name names one run, and several models are several runs")
     settings = engine_settings(settings)
+    for model in models:
+        parse_model_spec(model)  # before the first of them runs for hours
     if dry_run:
-        _report_plan(
-            cc.plan(study, model, price_in=price_in, price_out=price_out, **settings), as_json
-        )
-        return
-    from chronocore_cli.progress import predict_progress
-
-    try:
-        with predict_progress() as show:
-            result = cc.predict(study, model, name=name, progress=show, **settings)
-    except cc.StoppedError as stopped:
-        raise click.ClickException(str(stopped)) from stopped
-    _report_predictions(study, result, as_json, asked=not model.startswith(("file:", "reference:")))
+        plans = [
+            cc.plan(study, model, price_in=price_in, price_out=price_out, **settings)
+            for model in models
+        ]
+        _report_plans(plans, as_json)
+    else:
+        _ask(study, models, name, settings, as_json)
 
 
-def _report_predictions(study: Path, result: PredictResult, as_json: bool, *, asked: bool) -> None:
-    """Print what came of it; what was `asked` of a model must have an answer."""
-    for notice in result.notices:
-        say(notice)
-    errors = result.statuses.get("error", 0)
-    counts = ", ".join(f"{count} {status}" for status, count in result.statuses.items()) or "none"
+def _ask(
+    study: Path, models: tuple[str, ...], name: str | None, settings: dict[str, Any], as_json: bool
+) -> None:
+    """Ask one model after the other; the failure of one does not keep the next from its turn."""
+    import chronocore as cc
+    from chronocore_cli.progress import asking_progress
+
+    results: list[PredictResult] = []
+    without = failed = 0
+    for model in models:
+        try:
+            with asking_progress() as show:
+                result = cc.predict(study, model, name=name, progress=show, **settings)
+        except (cc.ConfigurationError, cc.EngineError, cc.MissingDependencyError) as error:
+            if len(models) == 1:
+                raise
+            say(f"Error: {model}: {error}")
+            failed += 1
+            continue
+        for notice in result.notices:
+            say(notice)
+        results.append(result)
+        without += result.statuses.get("error", 0)
+        if not model.startswith(("file:", "reference:")):
+            without += result.missing  # what was asked of a model must have an answer
+        if not as_json:
+            emit(False, {}, _result_lines(result))
+    usable = any(result.statuses.keys() & {"ok", "recovered"} for result in results)
+    if as_json:
+        one = len(models) == 1
+        emit(True, plain(results[0]) if one else {"runs": plain(results)}, [])
+    elif usable and not without:
+        emit(False, {}, [f"next: chronocore score {study}"])
+    if failed:
+        raise click.ClickException(f"{failed} of {len(models)} models failed, as said above")
+    fail_without(without, "prompts")
+
+
+def _result_lines(result: PredictResult) -> list[str]:
     lines = [
         f"{result.label} (run {result.run_id}): {result.total} prompts, "
         f"{result.already_done} answered before, {result.seconds:.1f} s",
-        f"answers: {counts}",
-        *(f"  {count:>5}  {reason}" for reason, count in result.reasons.items()),
+        *answer_lines(result.statuses, result.reasons, result.examples),
     ]
     if result.prompt_tokens or result.completion_tokens:
         lines.append(
@@ -354,17 +394,9 @@ def _report_predictions(study: Path, result: PredictResult, as_json: bool, *, as
         )
     if result.unmatched:
         lines.append(f"rows of the file that answer no prompt: {result.unmatched}")
-    usable = result.statuses.get("ok", 0) + result.statuses.get("recovered", 0)
-    if not usable:
+    if not result.statuses.keys() & {"ok", "recovered"}:
         lines.append("no answer is usable: there is nothing to score")
-    elif not errors:
-        lines.append(f"next: chronocore score {study}")
-    emit(as_json, plain(result), lines)
-    errors += result.missing if asked else 0
-    if errors:
-        raise click.ClickException(
-            f"{errors} prompts got no answer; run the same command again to ask only these"
-        )
+    return lines
 
 
 def _report_status(study: Path, runs: list[RunStatus], as_json: bool) -> None:
@@ -378,11 +410,19 @@ def _report_status(study: Path, runs: list[RunStatus], as_json: bool) -> None:
             f"  answers: {done or 'none'}" + (f" ({counts})" if counts else ""),
             f"  {tokens}; last answer {run.last_write or 'never'}; "
             f"{run.parts} files, {run.size / 2**20:.1f} MiB",
+            *(f"  damaged: {sentence}" for sentence in run.damaged),
         ]
     emit(as_json, {"runs": plain(runs)}, lines or [f"{study} has no runs yet"])
 
 
-def _report_plan(plan: Plan, as_json: bool) -> None:
+def _report_plans(plans: list[Plan], as_json: bool) -> None:
+    for note in dict.fromkeys(note for plan in plans for note in plan.notes):
+        say(note)
+    data = plain(plans[0]) if len(plans) == 1 else {"plans": plain(plans)}
+    emit(as_json, data, [line for plan in plans for line in _plan_lines(plan)])
+
+
+def _plan_lines(plan: Plan) -> list[str]:
     kinds = ", ".join(f"{n} {kind}" for kind, n in plan.prompts.items()) or "none"
     lines = [
         f"{plan.model}: {plan.total} answers wanted, {plan.already_done} there, "
@@ -397,9 +437,7 @@ def _report_plan(plan: Plan, as_json: bool) -> None:
     ]  # fmt: skip
     for sample in plan.samples:
         lines += ["", f"--- {sample['kind']} ---", f"[system] {sample['system']}", sample["user"]]
-    for note in plan.notes:
-        say(note)
-    emit(as_json, plain(plan), lines)
+    return lines
 
 
 def _duration(seconds: float) -> str:

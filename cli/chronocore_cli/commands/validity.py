@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chronocore_cli.commands.predict import engine_options, engine_settings
-from chronocore_cli.shared import STUDY, emit, json_option, plain, say
+from chronocore_cli.shared import (
+    STUDY,
+    answer_lines,
+    emit,
+    fail_without,
+    json_option,
+    plain,
+    say,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -134,44 +142,34 @@ def run(
       chronocore validity run my-panel --model vllm:google/gemma-2-2b-it --access open
       chronocore validity run my-panel --model file:answers.csv
     """
-    import chronocore as cc
     from chronocore import validity as v
-    from chronocore_cli.progress import predict_progress
+    from chronocore_cli.progress import asking_progress
 
     settings = engine_settings(settings)
-    try:
-        with predict_progress() as show:
-            results = v.run(
-                folder,
-                model,
-                name=name,
-                group={"access": access, "origin": origin, "region": region},
-                seed_lower_bound=True if seed_lower_bound else None,
-                progress=show,
-                **settings,
-            )
-    except cc.StoppedError as stopped:
-        raise click.ClickException(str(stopped)) from stopped
+    with asking_progress() as show:
+        results = v.run(
+            folder,
+            model,
+            name=name,
+            group={"access": access, "origin": origin, "region": region},
+            seed_lower_bound=True if seed_lower_bound else None,
+            progress=show,
+            **settings,
+        )
     for notice in (notice for result in results for notice in result.notices):
         say(notice)
     emit(as_json, {"models": plain(results)}, _run_lines(folder, results))
-    errors = sum(result.statuses.get("error", 0) for result in results)
-    if errors:
-        raise click.ClickException(
-            f"{errors} queries got no answer; run the same command again to ask only these"
-        )
+    fail_without(sum(result.statuses.get("error", 0) for result in results), "queries")
 
 
 def _run_lines(folder: Path, results: list[RunResult]) -> list[str]:
     lines = []
     for result in results:
-        counts = ", ".join(f"{n} {status}" for status, n in result.statuses.items()) or "none"
         lines.append(
             f"{result.label}: {result.total} queries, {result.already_done} answered before, "
             f"{result.seconds:.1f} s"
         )
-        lines.append(f"answers: {counts}")
-        lines.extend(f"  {n:>5}  {reason}" for reason, n in result.reasons.items())
+        lines += answer_lines(result.statuses, result.reasons, result.examples)
         if result.missing:
             lines.append(f"without an answer: {result.missing} queries")
         if result.seed_lower_bound:

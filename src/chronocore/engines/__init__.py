@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pyarrow as pa
 
@@ -28,6 +28,7 @@ __all__ = [
     "REFERENCES",
     "Answer",
     "Engine",
+    "EngineArguments",
     "EngineOptions",
     "FileEngine",
     "ModelSpec",
@@ -52,6 +53,24 @@ _DEFAULTS: dict[str, tuple[float | None, int]] = {
     "sampled": (1.0, 32),
     "logprob": (None, 1),
 }
+
+
+class EngineArguments(TypedDict, total=False):
+    """How an engine is started or reached; the same for every function that asks one.
+
+    The meaning of each is that of the same field of :class:`EngineOptions`.
+    """
+
+    revision: str | None
+    omit: Sequence[str]
+    base_url: str | None
+    api_key_env: str | None
+    max_in_flight: int | None
+    requests_per_minute: float | None
+    tokens_per_minute: float | None
+    timeout: float | None
+    retries: int | None
+    engine_args: Mapping[str, object] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +103,11 @@ class EngineOptions:
         Most requests handed over and not yet answered.
     requests_per_minute, tokens_per_minute : float, optional
         Limits of an endpoint.
-    timeout : float
-        Seconds an endpoint has for one request.
-    retries : int
-        How often a request that failed on the way is sent again.
-    engine_args : mapping
+    timeout : float, optional
+        Seconds an endpoint has for one request, by default 120.
+    retries : int, optional
+        How often a request that failed on the way is sent again, by default 6.
+    engine_args : mapping, optional
         The engine's own arguments.
     """
 
@@ -107,9 +126,9 @@ class EngineOptions:
     max_in_flight: int | None = None
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    timeout: float = 120.0
-    retries: int = 6
-    engine_args: Mapping[str, object] = field(default_factory=dict)
+    timeout: float | None = None
+    retries: int | None = None
+    engine_args: Mapping[str, object] | None = None
 
 
 #: Options that mean something for endpoints only.

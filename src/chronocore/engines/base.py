@@ -143,6 +143,10 @@ class Engine(Protocol):
         run's manifest.
     in_flight : int
         Requests handed over and not yet answered.
+
+    An engine that sends requests again may also have ``retries``, how many attempts failed on the
+    way, and ``waiting``, the seconds until it sends the next request (0 while one is on the way);
+    the progress line shows them.
     """
 
     settings: RunSettings

@@ -50,6 +50,10 @@ DEFAULT_KEY = "OPENAI_API_KEY"
 #: Most requests on the way at once where none is asked for.
 DEFAULT_IN_FLIGHT = 16
 
+#: Seconds an attempt has, and further attempts, where nothing else is asked for.
+DEFAULT_TIMEOUT = 120.0
+DEFAULT_RETRIES = 6
+
 #: Most tokens whose probabilities the protocol gives for one place.
 TOP_LOGPROBS = 20
 
@@ -62,6 +66,9 @@ _LONGEST_RETRY_AFTER = 600.0
 
 #: What a prediction can hold (32 bits), far above any answer.
 _MOST_TOKENS = 2**31 - 1
+
+#: What the client's transport raises where nobody listens, or the host has no address.
+_UNREACHED = ("ConnectError", "ConnectionRefusedError", "gaierror")
 
 #: Log-probabilities are rounded, so one may come out a little above 0.
 _PROBABILITY_TOLERANCE = 0.01
@@ -214,11 +221,11 @@ class OpenAIEngine:
         Most requests on the way at once, 16 by default.
     requests_per_minute, tokens_per_minute : float, optional
         Rates that are kept to. Tokens are estimated before, and corrected after each answer.
-    timeout : float
-        Seconds for each attempt, from sending to the last byte.
-    retries : int
-        Further attempts after a time-out, a cut connection or a status 408, 409, 429 or 5xx,
-        with exponential back-off and jitter; ``Retry-After`` is kept to, by all requests.
+    timeout : float, optional
+        Seconds for each attempt, from sending to the last byte; 120 by default.
+    retries : int, optional
+        Further attempts after a time-out, a cut connection or a status 408, 409, 429 or 5xx, 6 by
+        default, with exponential back-off and jitter; ``Retry-After`` is kept to, by all requests.
     engine_args : mapping, optional
         Further fields of the request's body, such as ``reasoning_effort``. They are part of the
         run's identity.
@@ -250,11 +257,13 @@ class OpenAIEngine:
         max_in_flight: int | None = None,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
-        timeout: float = 120.0,
-        retries: int = 6,
+        timeout: float | None = None,
+        retries: int | None = None,
         engine_args: Mapping[str, object] | None = None,
     ) -> None:
         _client_module()
+        timeout = DEFAULT_TIMEOUT if timeout is None else timeout
+        retries = DEFAULT_RETRIES if retries is None else retries
         _check(
             temperature=temperature,
             top_p=top_p,
@@ -315,6 +324,9 @@ class OpenAIEngine:
         self._unseen: list[float] = [0.0, 0.0]
         self._stop_at: float | None = None
         self._open: set[tuple[str, int]] = set()
+        self._on_the_way = 0
+        self._retried = 0
+        self._wakes: dict[object, float] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._client: Any = None
@@ -326,6 +338,23 @@ class OpenAIEngine:
     def in_flight(self) -> int:
         """Requests on the way, those that wait for another attempt included."""
         return len(self._open)
+
+    @property
+    def retries(self) -> int:
+        """Attempts so far that failed on the way and are made again."""
+        return self._retried
+
+    @property
+    def waiting(self) -> float:
+        """Seconds until the next request is sent; 0 while one is on the way."""
+        wakes = list(self._wakes.values())
+        if self._on_the_way or not wakes:
+            return 0.0
+        return max(min(wakes), self._paused_until, now := time.monotonic()) - now
+
+    def check_key(self) -> None:
+        """Raise ConfigurationError if the key that a request needs is not set."""
+        _read_key(self._address, self._key_name)
 
     def drain(self, seconds: float) -> None:
         """Send no further request; those on the way get ``seconds``."""
@@ -465,16 +494,13 @@ class OpenAIEngine:
         estimate = (len(request.system) + len(request.user)) // 4 + count * (
             self.settings.max_tokens or 0
         )
-        error, says = "endpoint", ""
+        error, says, unreached = "endpoint", "", False
         for attempt in range(self._retries + 1):
-            says = ""
+            says, unreached = "", False
             await self._wait_for_turn(estimate)
             wait: float | None = None
             try:
-                async with asyncio.timeout(self._timeout):
-                    response = await self._client.chat.completions.create(
-                        **self._fields(request, count, seed, offset)
-                    )
+                response = await self._send(self._fields(request, count, seed, offset))
                 reply = self._read_reply(request, response)
                 if reply is not None:
                     self._failed_in_a_row = 0
@@ -487,6 +513,7 @@ class OpenAIEngine:
                 error, cause = "timeout", "time-out"
             except openai.APIConnectionError as failure:
                 error, cause = "endpoint", f"connection ({_root(failure)})"
+                unreached = _root(failure) in _UNREACHED
             except openai.APIStatusError as failure:
                 refused = self._read_status(request, failure)
                 if isinstance(refused, Answer):
@@ -508,11 +535,35 @@ class OpenAIEngine:
                 error, cause = "endpoint", f"unreadable reply ({type(failure).__name__})"
             self._attempts[cause] += 1
             if attempt < self._retries:
+                self._retried += 1
                 backoff = min(_FIRST_WAIT * 2.0**attempt, _LONGEST_WAIT)
-                # Jitter, so that requests turned away together do not come back together.
-                await asyncio.sleep((wait or 0.0) + backoff * random.uniform(0.5, 1.0))
+                # Jitter, so that requests turned away together do not come back together. Never
+                # less than the back-off: all attempts together outlast a server's absence.
+                await self._sleep((wait or 0.0) + backoff * random.uniform(1.0, 1.5))
+        if unreached and not self._answered:
+            raise EngineError(
+                f"{self._address} cannot be reached, in {self._retries + 1} attempts ({cause}); "
+                "check the base URL, and whether the server runs"
+            ) from None
         self._give_up(f"{cause}{says}")
         return Answer(request.prompt_id, request.repeat, error=error)
+
+    async def _send(self, fields: dict[str, Any]) -> Any:
+        self._on_the_way += 1
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._client.chat.completions.create(**fields)
+        finally:
+            self._on_the_way -= 1
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait, and let it be seen how long."""
+        place = object()
+        self._wakes[place] = time.monotonic() + seconds
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            del self._wakes[place]
 
     def _fields(
         self, request: Request, count: int, seed: int | None, offset: int
@@ -554,9 +605,9 @@ class OpenAIEngine:
     async def _wait_for_turn(self, tokens: int) -> None:
         for rate, amount in zip(self._rates, (1, tokens), strict=True):
             if rate is not None:
-                await asyncio.sleep(rate.wait(amount))
+                await self._sleep(rate.wait(amount))
         while (pause := self._paused_until - time.monotonic()) > 0:
-            await asyncio.sleep(pause * random.uniform(1.0, 1.1))
+            await self._sleep(pause * random.uniform(1.0, 1.1))
 
     # -- what came back -------------------------------------------------------------------
 
@@ -813,7 +864,7 @@ def _read_key(address: str, name: str | None) -> str:
     if name is not None or address == DEFAULT_BASE_URL:
         raise ConfigurationError(
             f"the environment variable {variable} is not set; put the endpoint's key there, or "
-            "name another variable with api_key_env"
+            "name another variable with api_key_env (--api-key-env)"
         )
     return "none"  # a server of one's own asks for no key, the client insists on one
 

@@ -548,11 +548,7 @@ class VllmEngine:
                 source, revision=revision, **options
             )
         except Exception as error:
-            raise ConfigurationError(
-                f"the tokenizer of {source!r} cannot be loaded ({_one_line(error)}). Name a "
-                "folder with the model and its tokenizer, or a hub model that is in the local "
-                "cache or can be downloaded."
-            ) from error
+            raise _no_tokenizer(source, revision, _one_line(error)) from error
 
     def _tokenizer_template(self) -> str:
         try:
@@ -1054,6 +1050,25 @@ def _local_path(model: str) -> Path | None:
     if model.startswith(("/", ".", "~")) or model.count("/") > 1 or not model.strip():
         raise ConfigurationError(f"there is no model folder {model!r}")
     return None
+
+
+def _no_tokenizer(source: str, revision: object, cause: str) -> ConfigurationError:
+    folder = Path(source)
+    if folder.is_dir():
+        beside = "put the tokenizer files of the model beside its weights"
+        if not any(folder.glob("*token*")) and not any(folder.glob("vocab*")):
+            return ConfigurationError(
+                f"the folder {source} has no tokenizer (tokenizer.json, tokenizer_config.json); "
+                f"{beside}"
+            )
+        return ConfigurationError(
+            f"the tokenizer in {source} cannot be loaded ({cause}); {beside}, those of one version"
+        )
+    where = repr(source) if revision is None else f"{source!r} at revision {revision!r}"
+    return ConfigurationError(
+        f"the model {where} is not in the local cache and cannot be had from the hub ({cause}); "
+        "check the id and the revision, or name a folder"
+    )
 
 
 def _cached_snapshot(model: str, revision: str | None) -> Path | None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from chronocore.asking import Asking
 from chronocore.engines import (
     Answer,
     Engine,
+    EngineArguments,
     EngineOptions,
     Option,
     Request,
@@ -62,6 +63,8 @@ class RunResult:
         Queries of the design, and those answered before this call.
     statuses, reasons : dict of str to int
         All answers by status; the ones without a score by ``status: reason``.
+    examples : dict of str to str
+        By the same keys as ``reasons`` the text of one such answer.
     missing : int
         Queries without a row (a file that does not cover them).
     seed_lower_bound : bool
@@ -77,6 +80,7 @@ class RunResult:
     already_done: int
     statuses: dict[str, int]
     reasons: dict[str, int]
+    examples: dict[str, str]
     missing: int
     seed_lower_bound: bool
     notices: list[str]
@@ -535,18 +539,9 @@ def run(
     top_p: float | None = None,
     seed: int = 0,
     structured: bool = False,
-    revision: str | None = None,
     seed_lower_bound: bool | None = None,
-    omit: Sequence[str] = (),
-    base_url: str | None = None,
-    api_key_env: str | None = None,
-    max_in_flight: int | None = None,
-    requests_per_minute: float | None = None,
-    tokens_per_minute: float | None = None,
-    timeout: float | None = None,
-    retries: int | None = None,
-    engine_args: Mapping[str, object] | None = None,
     progress: Callable[[Progress], None] = lambda state: None,
+    **engine_arguments: Unpack[EngineArguments],
 ) -> list[RunResult]:
     """Let a model, a reference or a file answer the design of a folder.
 
@@ -574,22 +569,18 @@ def run(
     structured : bool
         Hold a model to one option by a JSON schema, in the items that ask for one.
         Refusing is then impossible, so that its rate says nothing.
-    revision : str, optional
-        Revision of a model on a hub.
     seed_lower_bound : bool, optional
         Say that the seeds tell less than all of the sampling noise (no seed could be set, or
         nothing was drawn), where the settings do not show it: a file, an endpoint that takes a
         seed and does not use it.
-    omit, base_url, api_key_env, requests_per_minute, tokens_per_minute, timeout, retries
-        For endpoints; see :class:`chronocore.engines.EngineOptions`. ``omit=["seed"]`` is for
-        those that take none.
-    max_in_flight : int, optional
-        Most requests handed to the engine and not yet answered.
-    engine_args : mapping, optional
-        Passed through to the engine.
     progress : callable
         Called with a :class:`chronocore.predict.Progress` a few times a second, from another
         thread.
+    revision, max_in_flight, engine_args
+        As for :func:`chronocore.predict`.
+    omit, base_url, api_key_env, requests_per_minute, tokens_per_minute, timeout, retries
+        For endpoints; see :class:`chronocore.engines.EngineOptions`. ``omit=["seed"]`` is for
+        those that take none.
 
     Returns
     -------
@@ -628,25 +619,13 @@ def run(
         else temperature_variants,
         "seeds": protocol.temperature.seeds if temperature_seeds is None else temperature_seeds,
     }
-    given: dict[str, Any] = {
-        key: value for key, value in (("timeout", timeout), ("retries", retries))
-        if value is not None
-    }  # fmt: skip
     options = EngineOptions(
         structured=structured,
         temperature=temperatures["variants"],
         top_p=1.0 if top_p is None else top_p,
         max_tokens=protocol.max_tokens,
         seed=seed,
-        revision=revision,
-        omit=omit,
-        base_url=base_url,
-        api_key_env=api_key_env,
-        max_in_flight=max_in_flight,
-        requests_per_minute=requests_per_minute,
-        tokens_per_minute=tokens_per_minute,
-        engine_args=engine_args or {},
-        **given,
+        **engine_arguments,
     )
     stop = Stop()
     with stop.installed():
@@ -771,7 +750,7 @@ def _run(
                 with stop.writing():
                     store.save_run_notes(identity, engine.notes)
         outcomes = [one.outcome() for one in asked.values()]
-        notices = [notice for one in asked.values() for notice in one.notices]
+        notices = list(dict.fromkeys(n for one in asked.values() for n in one.notices))
     return RunResult(
         label=label,
         run_ids=identities,
@@ -779,6 +758,7 @@ def _run(
         already_done=state.already_done,
         statuses=dict(sum((one.statuses for one in outcomes), Counter()).most_common()),
         reasons=dict(sum((one.reasons for one in outcomes), Counter()).most_common()),
+        examples={name: text for one in reversed(outcomes) for name, text in one.examples.items()},
         missing=sum(one.missing for one in outcomes),
         seed_lower_bound=lower_bound,
         notices=notices,

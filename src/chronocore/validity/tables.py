@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +93,21 @@ _LIST = pa.list_(pa.string())
 Column = tuple[str, pa.DataType, str]
 
 
+# Columns that several tables have.
+_MODEL: Column = ("label", _TEXT, "model")
+_ITEM: Column = ("item", _TEXT, "item")
+_ASKED: tuple[Column, ...] = (_ITEM, ("wording", _TEXT, "wording"))
+_SIGMA_SEED: Column = ("sigma_seed", _REAL, "σ seed")
+_SIGMA_PROMPT: Column = ("sigma_prompt", _REAL, "σ prompt")
+_LOWER_BOUND: Column = ("seed_lower_bound", _FLAG, "lower bound")
+_RATES: tuple[Column, ...] = (
+    ("refusal_rate", _REAL, "refused %"),
+    ("parse_failure_rate", _REAL, "unreadable %"),
+)
+_PLACE: tuple[Column, ...] = (("x", _REAL, "x"), ("y", _REAL, "y"))
+_NEAREST: Column = ("nearest", _LIST, "nearest countries")
+
+
 def _table(
     name: str, title: str, note: str, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]
 ) -> ValidityTable:
@@ -138,6 +153,11 @@ def _summary(
         "above_1": sum(bool(row["above_1"]) for row in rows),
         "above_2": sum(bool(row["above_2"]) for row in rows),
     }
+
+
+def _by_median(name: str) -> Callable[[Mapping[str, Any]], tuple[bool, float, str]]:
+    """Return the order by median, those without one last, ties by a name."""
+    return lambda row: (row["median"] is None, row["median"] or 0.0, row[name])
 
 
 _SUMMARY: tuple[Column, ...] = (
@@ -196,7 +216,7 @@ def component_tables(
                 "exclude": [row["item"] for row in own if row["above_1"]],
             }
         )
-    by_model.sort(key=lambda row: (row["median"] is None, row["median"] or 0.0, row["label"]))
+    by_model.sort(key=_by_median("label"))
     by_item = [
         {
             "item": item,
@@ -206,7 +226,7 @@ def component_tables(
         for item, wording in result.grid.items
         if wording == protocol.wording
     ]
-    by_item.sort(key=lambda row: (row["median"] is None, row["median"] or 0.0, row["item"]))
+    by_item.sort(key=_by_median("item"))
     panel = _summary(result, rows, member)
     share = 100 * panel["above_1"] / panel["n_valid"] if panel["n_valid"] else 0.0
     overall = (
@@ -226,7 +246,7 @@ def component_tables(
             "Temperature is empty where the provider's default was used or nothing was sampled. "
             "Table 1 of the paper.",
             (
-                ("label", _TEXT, "model"),
+                _MODEL,
                 ("access", _TEXT, "access"),
                 ("origin", _TEXT, "origin"),
                 ("region", _TEXT, "region"),
@@ -255,10 +275,10 @@ def component_tables(
             f"{overall} Sorted by median; {level}. Refused items have no ratio and are left out. "
             f"Table 3 of the paper. {_BOUND if bounded else ''}".strip(),
             (
-                ("label", _TEXT, "model"),
+                _MODEL,
                 *_SUMMARY,
                 ("exclude", _LIST, "items to exclude"),
-                ("seed_lower_bound", _FLAG, "lower bound"),
+                _LOWER_BOUND,
             ),
             by_model,
         ),
@@ -267,7 +287,7 @@ def component_tables(
             "Noise-to-signal ratio over models, by item",
             f"Sorted by median; {level}. A low ratio of the panel does not mean that any one model "
             "is stable. Table 4 of the paper.",
-            (("item", _TEXT, "item"), ("title", _TEXT, ""), *_SUMMARY),
+            (_ITEM, ("title", _TEXT, ""), *_SUMMARY),
             by_item,
         ),
         _table(
@@ -287,14 +307,13 @@ def component_tables(
             "Components of every model and item",
             f"{level}. Without two valid answers a component is undefined, never 0.",
             (
-                ("label", _TEXT, "model"),
-                ("item", _TEXT, "item"),
-                ("wording", _TEXT, "wording"),
+                _MODEL,
+                *_ASKED,
                 ("n_variants_valid", _COUNT, "variants"),
                 ("n_seeds_valid", _COUNT, "seeds"),
                 ("mean", _REAL, "mean"),
-                ("sigma_seed", _REAL, "σ seed"),
-                ("sigma_prompt", _REAL, "σ prompt"),
+                _SIGMA_SEED,
+                _SIGMA_PROMPT,
                 ("sigma_culture", _REAL, "σ culture"),
                 ("nsr", _REAL, "NSR"),
                 ("nsr_low", _REAL, "low"),
@@ -310,12 +329,10 @@ def component_tables(
             "first of the standard tone apart, that differ from the model's most frequent answer "
             "over its seeds.",
             (
-                ("label", _TEXT, "model"),
-                ("item", _TEXT, "item"),
-                ("wording", _TEXT, "wording"),
+                _MODEL,
+                *_ASKED,
                 ("n_answered", _COUNT, "answered"),
-                ("refusal_rate", _REAL, "refused %"),
-                ("parse_failure_rate", _REAL, "unreadable %"),
+                *_RATES,
                 ("n_compared", _COUNT, "compared"),
                 ("disagreement_rate", _REAL, "disagree %"),
             ),
@@ -331,15 +348,13 @@ def component_tables(
                 "Models with a ratio in all wordings of the item. A paraphrase that lowers "
                 "refusals can move the noise to another item.",
                 (
-                    ("item", _TEXT, "item"),
-                    ("wording", _TEXT, "wording"),
+                    *_ASKED,
                     ("models", _COUNT, "models"),
                     ("median", _REAL, "median NSR"),
                     ("largest", _REAL, "max NSR"),
                     ("sigma_culture", _REAL, "σ culture"),
                     ("mean", _REAL, "mean answer"),
-                    ("refusal_rate", _REAL, "refused %"),
-                    ("parse_failure_rate", _REAL, "unreadable %"),
+                    *_RATES,
                 ),
                 wordings,
             )
@@ -466,10 +481,9 @@ def map_tables(table: pa.Table, change: pa.Table | None = None) -> list[Validity
             "of the paper.",
             (
                 ("kind", _TEXT, "kind"),
-                ("label", _TEXT, "model"),
+                _MODEL,
                 ("group", _TEXT, "tone or attribute"),
-                ("x", _REAL, "x"),
-                ("y", _REAL, "y"),
+                *_PLACE,
                 ("n", _COUNT, "n"),
                 ("n_asked", _COUNT, "of"),
                 ("mean_major", _REAL, "mean, major"),
@@ -478,7 +492,7 @@ def map_tables(table: pa.Table, change: pa.Table | None = None) -> list[Validity
                 ("spread_minor", _REAL, "spread, minor"),
                 ("tone_shift", _REAL, "tone shift"),
                 ("reference_distance", _REAL, "to reference"),
-                ("nearest", _LIST, "nearest countries"),
+                _NEAREST,
                 ("lacking", _LIST, "lacks"),
             ),
             placed,
@@ -490,15 +504,14 @@ def map_tables(table: pa.Table, change: pa.Table | None = None) -> list[Validity
             "the rest and the model placed on it, in the standard tone. No position: too few items "
             "are left for two axes.",
             (
-                ("label", _TEXT, "model"),
+                _MODEL,
                 ("items", _COUNT, "left out"),
                 ("without", _LIST, "items"),
                 ("full_x", _REAL, "x, all items"),
                 ("full_y", _REAL, "y, all items"),
-                ("x", _REAL, "x"),
-                ("y", _REAL, "y"),
+                *_PLACE,
                 ("moved", _REAL, "moved by"),
-                ("nearest", _LIST, "nearest countries"),
+                _NEAREST,
             ),
             without,
         ),
@@ -565,16 +578,16 @@ def distribution_tables(table: pa.Table) -> list[ValidityTable]:
             "1: over repeats (seed), over instructions or variants (prompt), over models. Medians "
             "over prompts.",
             (
-                ("label", _TEXT, "model"),
+                _MODEL,
                 ("kind", _TEXT, "kind"),
                 ("prompts", _COUNT, "prompts"),
                 ("n_valid", _COUNT, "with NSR"),
-                ("sigma_seed", _REAL, "σ seed"),
-                ("sigma_prompt", _REAL, "σ prompt"),
+                _SIGMA_SEED,
+                _SIGMA_PROMPT,
                 ("sigma_model", _REAL, "σ model"),
                 ("median", _REAL, "median NSR"),
                 ("above_1", _COUNT, "NSR > 1"),
-                ("seed_lower_bound", _FLAG, "lower bound"),
+                _LOWER_BOUND,
             ),
             out,
         )

@@ -74,7 +74,9 @@ class LLMEngine:
     def from_engine_args(cls, arguments, usage_context=None):
         script = json.loads(os.environ.get("SCRIPTED_VLLM", "{}"))
         engine = cls(arguments, script)
-        context = multiprocessing.get_context("spawn")
+        # As vLLM does, which forks unless it is told otherwise.
+        method = os.environ.get("VLLM_WORKER_MULTIPROC_METHOD", "fork")
+        context = multiprocessing.get_context(method)
         ours, theirs = context.Pipe()
         engine.process = context.Process(
             target=serve, args=(theirs, script), name="EngineCore", daemon=False

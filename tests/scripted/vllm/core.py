@@ -13,10 +13,13 @@ Keys of the script:
 ``ignore_sigterm``   do not end when asked to
 ``hang_at_shutdown`` the engine's shutdown never returns
 ``reject``           prompt length that is rejected
+``device``           file that stands for a device, which one process can hold; it lists who did
+``polars``           use polars before the first answer
 """
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os
 import signal
@@ -33,6 +36,20 @@ def serve(pipe, script):
         sys.exit(1)
     if script.get("ignore_sigterm"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "device" in script:
+        device = open(script["device"], "a")  # noqa: PTH123, SIM115
+        try:
+            fcntl.flock(device, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("ValueError: the device is busy", file=sys.stderr, flush=True)
+            pipe.send("failed")
+            sys.exit(1)
+        device.write(f"{os.getpid()}\n")
+        device.flush()
+    if script.get("polars"):
+        import polars
+
+        polars.DataFrame({"a": [1, 2, 2] * 100_000}).lazy().group_by("a").len().collect()
     pipe.send("ready")
     print("noise on standard output", flush=True)
     number = 0
