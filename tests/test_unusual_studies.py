@@ -60,7 +60,8 @@ def everything(study):
     cc.noise(study, repeats=20, floor_repeats=40)
     for options in ({"gold_error": True}, {"cluster": "country"}):
         cc.score(study, retain=1.0, resamples=40, **options)
-        cc.sweep(study, **FEW, boundaries=["default"], **options)
+        swept = cc.sweep(study, **FEW, boundaries=["tighter", "default"], **options)
+        assert all(one.supported <= one.holds <= one.cells for one in swept.findings)
     cc.report(study, formats=())
     return cc.tables(study)
 

@@ -114,7 +114,7 @@ class FindingSummary:
     undefined : int
         Cells without pairs for one of its statistics.
     supported : int
-        Cells where it is true in at least 95 % of the resamples.
+        Of these, cells where it is true in at least 95 % of the resamples.
     least_support : float or None
         Smallest share of resamples in which it is true, over all defined cells.
     by_run : dict of str to list of int
@@ -998,7 +998,7 @@ def _summary(
                 by_run[run.label][1] += 1
                 by_run[run.label][0] += row["holds"]
                 holds += row["holds"]
-                supported += bool(at_least(row["support"], SUPPORTED))
+                supported += bool(row["holds"] and at_least(row["support"], SUPPORTED))
                 least = row["support"] if least is None else min(least, row["support"])
                 if not row["holds"]:
                     key = (claim.name, run.run_id, boundaries, tau, retain)
