@@ -123,13 +123,30 @@ def test_findings_of_a_cell_follow_from_its_statistics(swept_copy):
         assert one.cells == len(rows) == 16
         assert one.holds == rows["holds"].sum()
         assert one.undefined == rows["holds"].null_count()
-        assert one.supported == (rows["support"] >= 0.95 - 1e-12).sum()
+        assert one.supported == (rows["holds"] & (rows["support"] >= 0.95 - 1e-12)).sum()
         assert one.by_run == {"model": [one.holds, one.cells - one.undefined]}
     failing = table.filter(pl.col("holds").not_()).select(
         "measure", "boundaries", "tau", "retain"
     ).unique()  # fmt: skip
     assert result.n_failures == len(failing)
     assert load_sweep(cc.Study.open(swept_copy)) == result
+
+
+def test_a_finding_that_does_not_hold_is_not_supported(swept_copy):
+    # Replicates that are moved back can all lie beyond a threshold that the estimate is on.
+    one = {"boundaries": ["default"], "tau": [0.1], "retain": [1.0]}
+    first = cc.sweep(swept_copy, **one)
+    assert any(not finding.holds for finding in first.findings)
+    (part,) = (swept_copy / "sweep").glob("part-*.parquet")
+    rows = pq.read_table(part)
+    support = [None if held is None else 1.0 for held in rows["holds"].to_pylist()]
+    place = rows.column_names.index("support")
+    column = pa.array(support, rows.schema.field("support").type)
+    pq.write_table(rows.set_column(place, rows.schema.field("support"), column), part)
+    again = cc.sweep(swept_copy, **one)
+    assert again.computed == 0
+    for finding in again.findings:
+        assert finding.supported == finding.holds
 
 
 @given(st.lists(st.integers(0, 4), min_size=4, max_size=4))

@@ -64,10 +64,10 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: list[str]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return a result as what JSON can hold."""
+    """Return a result as what JSON can hold; a number that is none is null."""
     import msgspec
 
-    return msgspec.to_builtins(value)
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 _EXAMPLE_WIDTH = 100

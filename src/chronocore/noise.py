@@ -407,16 +407,16 @@ class ShiftNoise:
         Pairs whose shift is strictly above the 95th percentile of their own noise.
     detected : int
         Pairs whose shift is told from noise at the false-discovery rate.
-    expected_shift, excess_shift : float
-        Medians over the pairs; NaN without pairs.
+    expected_shift, excess_shift : float or None
+        Medians over the pairs; None without pairs.
     """
 
     shift: str
     pairs: int
     above_p95: int
     detected: int
-    expected_shift: float
-    excess_shift: float
+    expected_shift: float | None
+    excess_shift: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -610,8 +610,8 @@ def _by_shift(
             pairs=int(inside.sum()),
             above_p95=int(above_p95[inside].sum()),
             detected=int(detected[inside].sum()),
-            expected_shift=_median(floor.expected[inside]),
-            excess_shift=_median(floor.excess[inside]),
+            expected_shift=_median(floor.expected[inside]) if inside.any() else None,
+            excess_shift=_median(floor.excess[inside]) if inside.any() else None,
         )
         for name, inside in groups
     ]

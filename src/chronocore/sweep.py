@@ -114,7 +114,7 @@ class FindingSummary:
     undefined : int
         Cells without pairs for one of its statistics.
     supported : int
-        Cells where it is true in at least 95 % of the resamples.
+        Of these, cells where it is true in at least 95 % of the resamples.
     least_support : float or None
         Smallest share of resamples in which it is true, over all defined cells.
     by_run : dict of str to list of int
@@ -158,6 +158,8 @@ class SweepResult:
         The first cells, in the order of the grid, in which a finding does not hold.
     n_failures : int
         Such cells in all, seeds counted once.
+    pairs_sha256 : str
+        Digest of the pairs that were swept.
     """
 
     runs: list[str]
@@ -176,6 +178,7 @@ class SweepResult:
     findings: list[FindingSummary]
     failures: list[Failure]
     n_failures: int
+    pairs_sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -995,7 +998,7 @@ def _summary(
                 by_run[run.label][1] += 1
                 by_run[run.label][0] += row["holds"]
                 holds += row["holds"]
-                supported += bool(at_least(row["support"], SUPPORTED))
+                supported += bool(row["holds"] and at_least(row["support"], SUPPORTED))
                 least = row["support"] if least is None else min(least, row["support"])
                 if not row["holds"]:
                     key = (claim.name, run.run_id, boundaries, tau, retain)
@@ -1033,6 +1036,7 @@ def _summary(
         findings=summaries,
         failures=list(failures.values())[:_LISTED],
         n_failures=len(failures),
+        pairs_sha256=study.manifest()["files"]["pairs.parquet"],
     )
 
 
@@ -1042,13 +1046,16 @@ def load_sweep(study: Study) -> SweepResult:
     Raises
     ------
     StudyError
-        The study was not swept yet, or the summary cannot be read.
+        The study was not swept yet, or built anew since, or the summary cannot be read.
     """
     path = study.path / "sweep.json"
     again = f"run: chronocore sweep {study.path}"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=SweepResult)
+        result = msgspec.json.decode(path.read_bytes(), type=SweepResult)
     except FileNotFoundError:
         raise StudyError(f"{study.path} was not swept yet; {again}") from None
     except (OSError, msgspec.DecodeError) as error:
         raise StudyError(f"{path} cannot be read ({error}); {again}") from error
+    if result.pairs_sha256 != study.manifest()["files"]["pairs.parquet"]:
+        raise StudyError(f"{study.path} was built anew since it was swept; {again}")
+    return result
