@@ -263,6 +263,22 @@ def test_the_command_line_does_the_same(study, run_cli):
     assert json.loads(run_cli("predict", study, "--status", "--json").stdout) == {"runs": []}
 
 
+def test_a_run_with_nothing_left_ends_well_and_its_report_is_made_again(study, run_cli):
+    for name in ("altair", "vl_convert", "jinja2"):
+        pytest.importorskip(name)
+    predict = ("predict", study, "--model", "reference:pooled")
+    assert run_cli(*predict).returncode == 0
+    assert run_cli("score", study, "--resamples", "10").returncode == 0
+    assert run_cli("report", study).returncode == 0
+    page = (study / "report.html").read_text(encoding="utf-8")
+    (study / "report.html").unlink()
+    again = run_cli(*predict, "--json")
+    assert (again.returncode, json.loads(again.stdout)["already_done"]) == (0, 387)
+    assert run_cli("report", study).returncode == 0
+    made = (study / "report.html").read_text(encoding="utf-8")
+    assert len(made) == len(page) > 10_000
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -381,10 +381,10 @@ def _ask(
         emit(True, plain(results[0]) if one else {"runs": plain(results)}, [])
     elif usable and not without:
         emit(False, {}, [f"next: chronocore score {study}"])
+    unanswered = [line for result in results for line in result.failed]
+    fail_without(without, "prompts", unanswered, allowed=allow_errors or failed > 0)
     if failed:
         raise click.ClickException(f"{failed} of {len(models)} models failed, as said above")
-    unanswered = [line for result in results for line in result.failed]
-    fail_without(without, "prompts", unanswered, allowed=allow_errors)
 
 
 def _result_lines(result: PredictResult) -> list[str]:
