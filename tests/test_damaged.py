@@ -136,9 +136,17 @@ def test_what_reads_answers_says_which_part_and_what_to_do(study, run_cli, comma
     )
 
 
-def test_a_report_needs_no_part_and_names_a_table_that_is_damaged(study, run_cli):
+def test_a_report_names_what_is_damaged(study, run_cli):
     cc.score(study, resamples=10)
-    spoil(parts_of(study)[0])
+    part = parts_of(study)[0]
+    whole = part.read_bytes()
+    spoil(part)
+    done = run_cli("report", study)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"Error: {part} is damaged")
+    assert "ask this model again" in line
+    part.write_bytes(whole)
     table = study / "tables" / "t08.parquet"
     spoil(table)
     done = run_cli("report", study)

@@ -263,6 +263,22 @@ def test_the_command_line_does_the_same(study, run_cli):
     assert json.loads(run_cli("predict", study, "--status", "--json").stdout) == {"runs": []}
 
 
+def test_a_run_with_nothing_left_ends_well_and_its_report_is_made_again(study, run_cli):
+    for name in ("altair", "vl_convert", "jinja2"):
+        pytest.importorskip(name)
+    predict = ("predict", study, "--model", "reference:pooled")
+    assert run_cli(*predict).returncode == 0
+    assert run_cli("score", study, "--resamples", "10").returncode == 0
+    assert run_cli("report", study).returncode == 0
+    page = (study / "report.html").read_text(encoding="utf-8")
+    (study / "report.html").unlink()
+    again = run_cli(*predict, "--json")
+    assert (again.returncode, json.loads(again.stdout)["already_done"]) == (0, 387)
+    assert run_cli("report", study).returncode == 0
+    made = (study / "report.html").read_text(encoding="utf-8")
+    assert len(made) == len(page) > 10_000
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -335,6 +351,41 @@ def test_garbage_is_shown_as_it_came_with_the_reason(study, monkeypatch):
         "invalid: missing_option": f"{garbage[:300]}…", "refused: refusal": declined,
     }  # fmt: skip
     assert result.examples.keys() == result.reasons.keys() - {"error: timeout"}
+
+
+def test_what_got_no_answer_is_listed_and_may_be_allowed(study, monkeypatch):
+    from click.testing import CliRunner
+
+    from chronocore_cli.main import cli
+
+    engine = ScriptedEngine(errors=40)
+    monkeypatch.setattr(sys.modules["chronocore.predict"], "open_engine", lambda *_: engine)
+    command = ["predict", str(study), "--model", "vllm:x"]
+    done = CliRunner().invoke(cli, command)
+    assert done.exit_code == 1
+    asked = requests_of(cc.Study.open(study), ("dated", "undated"))
+    run = cc.Study.open(study).runs()["run_id"][0].as_py()
+    rows = {r["prompt_id"]: r for r in cc.Study.open(study).predictions(run).to_pylist()}
+    expected = [
+        f"{r.survey} {r.variable} {r.country} {r.kind} {r.year or ''}".strip() + ": endpoint"
+        for r in asked
+        if rows[r.prompt_id]["status"] == "error"
+    ]
+    assert len(expected) > 20
+    listed = [line for line in done.stderr.splitlines() if line.startswith("  ")]
+    assert listed == [
+        *(f"  no answer: {name}" for name in expected[:20]),
+        f"  and {len(expected) - 20} more",
+    ]
+    assert cc.predict(study, ScriptedEngine(errors=40)).failed == expected[:20]
+    allowed = CliRunner().invoke(cli, [*command, "--allow-errors"])
+    assert allowed.exit_code == 0
+    assert f"{len(expected)} prompts got no answer; run the same command again" in allowed.stderr
+    engine = ScriptedEngine()
+    done = CliRunner().invoke(cli, [*command, "--json"])
+    told = json.loads(done.stdout)
+    assert (done.exit_code, told["already_done"]) == (0, 387 - len(expected))
+    assert told["failed"] == []
 
 
 def test_named_arguments_of_vllm_reach_it(study, monkeypatch):

@@ -12,6 +12,7 @@ import click
 __all__ = [
     "STUDY",
     "PathArgument",
+    "allow_errors_option",
     "answer_lines",
     "emit",
     "fail_without",
@@ -89,12 +90,25 @@ def answer_lines(
     return lines
 
 
-def fail_without(n: int, what: str) -> None:
-    """End with status 1 if something that was asked got no answer."""
-    if n:
-        raise click.ClickException(
-            f"{n} {what} got no answer; run the same command again to ask only these"
-        )
+def fail_without(n: int, what: str, failed: list[str], *, allowed: bool) -> None:
+    """List what got no answer, and end with status 1 unless that is allowed."""
+    if not n:
+        return
+    for name in failed:
+        say(f"  no answer: {name}")
+    if n > len(failed) > 0:
+        say(f"  and {n - len(failed)} more")
+    message = f"{n} {what} got no answer; run the same command again to ask only these"
+    if not allowed:
+        raise click.ClickException(message)
+    say(message)
+
+
+def allow_errors_option(function: F) -> F:
+    """Add ``--allow-errors``."""
+    return click.option(
+        "--allow-errors", is_flag=True, help="End with status 0 though something got no answer."
+    )(function)
 
 
 def shift_line(shifts: Mapping[str, int]) -> str:

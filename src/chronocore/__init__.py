@@ -56,7 +56,7 @@ from chronocore.plan import Plan, plan
 from chronocore.predict import PredictResult, export_run, predict
 from chronocore.quickstart import QuickstartResult, quickstart
 from chronocore.report import Finding, findings, report
-from chronocore.runs import RunStatus, compact, remove_run, status
+from chronocore.runs import CompactResult, RunStatus, compact, remove_run, status
 from chronocore.schema import chronocore_version
 from chronocore.score import ScoreResult, score, tables
 from chronocore.sources import Explanation, Microdata, explain, survey_microdata
@@ -77,6 +77,7 @@ __all__ = [
     "BootstrapResult",
     "BuildResult",
     "ChronocoreError",
+    "CompactResult",
     "ConfigurationError",
     "DesignMean",
     "DesignShares",

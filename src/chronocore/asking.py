@@ -22,7 +22,10 @@ from chronocore.errors import EngineError, StoppedError
 from chronocore.store import RunParts
 from chronocore.stream import PART_ROWS, Pending, Progress, Stop, Writer
 
-__all__ = ["Asking", "Outcome"]
+__all__ = ["LISTED", "Asking", "Outcome"]
+
+#: So many of the requests without an answer are named.
+LISTED = 20
 
 _EXAMPLE_CHARACTERS = 300
 
@@ -37,6 +40,8 @@ class Outcome:
         Answers by status; those without a value by ``status: reason``.
     examples : dict of str to str
         By ``status: reason`` the text of one such answer, its beginning if it is long.
+    failed : list of str
+        What got no answer and why, the first :data:`LISTED` in the order of asking.
     missing : int
         Requests without a row.
     """
@@ -44,6 +49,7 @@ class Outcome:
     statuses: Counter[str]
     reasons: Counter[str]
     examples: dict[str, str]
+    failed: list[str]
     missing: int
 
 
@@ -172,6 +178,7 @@ class Asking:
         statuses: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
         examples: dict[str, str] = {}
+        failed: list[tuple[int, str]] = []
         seen = self._not_asked()
         columns = ["prompt_id", "repeat", "status", "reason"]
         for part in self._parts():
@@ -180,11 +187,11 @@ class Asking:
             new = at >= 0
             new[new] = ~seen[at[new]]
             seen[at[new]] = True
-            counts = (
-                table.filter(pa.array(new))
-                .group_by(["status", "reason"])
-                .aggregate([([], "count_all")])
-            )
+            table, at = table.filter(pa.array(new)), at[new]
+            errors = np.flatnonzero(pc.equal(table["status"], "error").to_numpy())
+            whys = table["reason"].take(pa.array(errors)).to_pylist()
+            failed = sorted([*failed, *zip(at[errors].tolist(), whys, strict=True)])[:LISTED]
+            counts = table.group_by(["status", "reason"]).aggregate([([], "count_all")])
             unseen = False
             for row in counts.to_pylist():
                 statuses[row["status"]] += row["count_all"]
@@ -194,7 +201,17 @@ class Asking:
                     unseen |= name not in examples
             if unseen:  # texts are long, so they are read only where one is looked for
                 self._add_examples(part, new, examples)
-        return Outcome(statuses, reasons, examples, self.total - sum(statuses.values()))
+        named = [f"{self._name(place)}: {why}" for place, why in failed]
+        missing = self.total - sum(statuses.values())
+        return Outcome(statuses, reasons, examples, named, missing)
+
+    def _name(self, place: int) -> str:
+        """Return what is asked at a place, as a person would look for it."""
+        repeat, index = divmod(place, len(self._prompts))
+        prompt = self._prompts[index]
+        parts = [prompt.survey, prompt.variable, prompt.country, prompt.kind, prompt.year]
+        again = f", repeat {repeat}" if repeat else ""
+        return " ".join(str(part) for part in parts if part not in (None, "")) + again
 
     def _add_examples(
         self, part: Path, counted: npt.NDArray[np.bool_], examples: dict[str, str]

@@ -63,6 +63,8 @@ class PredictResult:
         The answers without a distribution, by ``status: reason``.
     examples : dict of str to str
         By the same keys the text of one such answer, its beginning if it is long.
+    failed : list of str
+        What got no answer and why, the first twenty in the order of asking.
     missing : int
         Prompts without a row (a file that does not cover them).
     unmatched : int
@@ -83,6 +85,7 @@ class PredictResult:
     statuses: dict[str, int]
     reasons: dict[str, int]
     examples: dict[str, str]
+    failed: list[str]
     missing: int
     unmatched: int
     prompt_tokens: int
@@ -427,6 +430,7 @@ def _run(
         statuses=dict(outcome.statuses.most_common()),
         reasons=dict(outcome.reasons.most_common()),
         examples=outcome.examples,
+        failed=outcome.failed,
         missing=outcome.missing,
         unmatched=unmatched,
         prompt_tokens=cost.prompt_tokens,

@@ -11,6 +11,7 @@ import click
 
 from chronocore_cli.shared import (
     STUDY,
+    allow_errors_option,
     answer_lines,
     emit,
     fail_without,
@@ -263,12 +264,14 @@ _INSTEAD = _options(
 @_ASKING
 @_SAMPLING
 @engine_options
+@allow_errors_option
 @_INSTEAD
 @json_option
 def predict(
     study: Path,
     models: tuple[str, ...],
     name: str | None,
+    allow_errors: bool,
     dry_run: bool,
     price_in: float | None,
     price_out: float | None,
@@ -336,11 +339,17 @@ def predict(
         ]
         _report_plans(plans, as_json)
     else:
-        _ask(study, models, name, settings, as_json)
+        _ask(study, models, name, settings, as_json=as_json, allow_errors=allow_errors)
 
 
 def _ask(
-    study: Path, models: tuple[str, ...], name: str | None, settings: dict[str, Any], as_json: bool
+    study: Path,
+    models: tuple[str, ...],
+    name: str | None,
+    settings: dict[str, Any],
+    *,
+    as_json: bool,
+    allow_errors: bool,
 ) -> None:
     """Ask one model after the other; the failure of one does not keep the next from its turn."""
     import chronocore as cc
@@ -372,9 +381,10 @@ def _ask(
         emit(True, plain(results[0]) if one else {"runs": plain(results)}, [])
     elif usable and not without:
         emit(False, {}, [f"next: chronocore score {study}"])
+    unanswered = [line for result in results for line in result.failed]
+    fail_without(without, "prompts", unanswered, allowed=allow_errors or failed > 0)
     if failed:
         raise click.ClickException(f"{failed} of {len(models)} models failed, as said above")
-    fail_without(without, "prompts")
 
 
 def _result_lines(result: PredictResult) -> list[str]:

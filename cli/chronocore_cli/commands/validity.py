@@ -10,6 +10,7 @@ import click
 from chronocore_cli.commands.predict import engine_options, engine_settings
 from chronocore_cli.shared import (
     STUDY,
+    allow_errors_option,
     answer_lines,
     emit,
     fail_without,
@@ -119,6 +120,7 @@ def prompts(folder: Path, protocol: Path | None, as_json: bool) -> None:
     help="The seeds tell less than all of the sampling noise, though the settings do not show it.",
 )  # fmt: skip
 @engine_options
+@allow_errors_option
 @json_option
 def run(
     folder: Path,
@@ -128,6 +130,7 @@ def run(
     origin: str | None,
     region: str | None,
     seed_lower_bound: bool,
+    allow_errors: bool,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -159,7 +162,9 @@ def run(
     for notice in (notice for result in results for notice in result.notices):
         say(notice)
     emit(as_json, {"models": plain(results)}, _run_lines(folder, results))
-    fail_without(sum(result.statuses.get("error", 0) for result in results), "queries")
+    errors = sum(result.statuses.get("error", 0) for result in results)
+    failed = [name for result in results for name in result.failed]
+    fail_without(errors, "queries", failed, allowed=allow_errors)
 
 
 def _run_lines(folder: Path, results: list[RunResult]) -> list[str]:

@@ -65,6 +65,8 @@ class RunResult:
         All answers by status; the ones without a score by ``status: reason``.
     examples : dict of str to str
         By the same keys as ``reasons`` the text of one such answer.
+    failed : list of str
+        What got no answer and why, the first twenty of each run in the order of asking.
     missing : int
         Queries without a row (a file that does not cover them).
     seed_lower_bound : bool
@@ -81,6 +83,7 @@ class RunResult:
     statuses: dict[str, int]
     reasons: dict[str, int]
     examples: dict[str, str]
+    failed: list[str]
     missing: int
     seed_lower_bound: bool
     notices: list[str]
@@ -759,6 +762,7 @@ def _run(
         statuses=dict(sum((one.statuses for one in outcomes), Counter()).most_common()),
         reasons=dict(sum((one.reasons for one in outcomes), Counter()).most_common()),
         examples={name: text for one in reversed(outcomes) for name, text in one.examples.items()},
+        failed=[name for one in outcomes for name in one.failed],
         missing=sum(one.missing for one in outcomes),
         seed_lower_bound=lower_bound,
         notices=notices,
