@@ -12,6 +12,7 @@ from chronocore.intervals import cell_shares
 from chronocore.metrics import BOUNDARIES, SHIFTS
 from chronocore.tables.cells import POOLED, SHIFTED, Cells, Context, TableSpec, clusters_of
 from chronocore.tables.intervals import UnitBootstrap
+from chronocore_kernels.jit import threads
 
 __all__ = ["SPECS"]
 
@@ -125,13 +126,15 @@ def _mode_change(cells: Cells, context: Context) -> None:
         for group, mask in groups:
             rows = np.flatnonzero(inside & mask)
             own = () if survey == POOLED else (survey,)
-            found = cell_shares(
-                changed[rows].astype(np.int64), 2,
-                n_resamples=settings.resamples, confidence_level=settings.confidence_level,
-                seed=derived_seed(settings.seed, cells.name, "", group, "", *own),
-                clusters=clusters_of(context, rows),
-                redrawn=None if redrawn is None else redrawn[:, rows],
-            )  # fmt: skip
+            # Two dozen small calls: waking a thread for each would cost more than they do.
+            with threads(1):
+                found = cell_shares(
+                    changed[rows].astype(np.int64), 2,
+                    n_resamples=settings.resamples, confidence_level=settings.confidence_level,
+                    seed=derived_seed(settings.seed, cells.name, "", group, "", *own),
+                    clusters=clusters_of(context, rows),
+                    redrawn=None if redrawn is None else redrawn[:, rows],
+                )  # fmt: skip
             for measure, share, low, high in zip(
                 ("mode_kept", "mode_changed"), *(100 * part for part in found), strict=True
             ):
