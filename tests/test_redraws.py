@@ -211,7 +211,9 @@ def test_cells_drawn_together_equal_those_drawn_alone(blurred_study, cluster):
             scale = 100.0
         else:
             values = np.asarray(what.values(view)[rows], dtype=np.float64)
-            expected = cell_interval(values, what.statistic, redrawn=redrawn, **options)
+            expected = cell_interval(
+                values, what.statistic, redrawn=redrawn, bounds=what.bounds, **options
+            )
             scale = what.scale
         got = np.array([found.estimate, found.low, found.high])
         np.testing.assert_allclose(
@@ -229,8 +231,12 @@ def cells(study, names):
     }
 
 
+#: Between what a number can lie, by its unit.
+LIMITS = {"%": (0, 100), "cosine": (-1, 1), "W": (0, 1), "W x 100": (-100, 100)}
+
+
 def test_settings_reach_every_interval(blurred_study):
-    names = ["t08", "t11", "t17", "differences"]
+    names = ["t08", "t11", "t12", "t15", "t16", "t17", "t24", "t26", "nearest", "differences"]
     widths = {}
     tables = {}
     for setting in ({}, {"gold_error": True}, {"cluster": "country"}, {"cluster": "variable"}):
@@ -251,6 +257,9 @@ def test_settings_reach_every_interval(blurred_study):
         for where, row in table.items():
             if row["low"] is not None and where[0] != "differences":
                 assert row["low"] - 1e-9 <= row["estimate"] <= row["high"] + 1e-9, where
+                least, greatest = LIMITS.get(row["unit"], (0, np.inf))
+                assert least <= row["low"] + 1e-9, where
+                assert row["high"] - 1e-9 <= greatest, where
     gold = widths['{"gold_error": true}']
     measures = ("both", "median_ratio", "mean_benefit", "median_cosine")
     ratios = [gold[k] / w for k, w in widths["{}"].items() if k[-1] in measures and w > 0]

@@ -33,6 +33,7 @@ __all__ = [
     "ends_of_cells",
     "level_ends",
     "median_laws",
+    "moved_back",
     "threads_for",
     "two_level_replicates",
     "units_of",
@@ -335,6 +336,32 @@ def ends_of_cells(
     return found.reshape(len(cells), n_classes, 3) if statistic == "shares" else found
 
 
+def moved_back(
+    estimate: Floats | float,
+    low: Floats | float,
+    high: Floats | float,
+    centre: Floats | float,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+) -> tuple[Floats, Floats]:
+    """Return the ends of an interval with redraws, moved back by what these move the statistic.
+
+    The interval reaches to its estimate, which in a cell of a few pairs it could miss, and no
+    further than the statistic can lie.
+
+    Parameters
+    ----------
+    estimate, low, high : float, or array of float64
+    centre : float, or array of float64
+        The statistic of all redraws together.
+    bounds : (float, float)
+        Least and greatest value of the statistic.
+    """
+    moved = centre - estimate
+    low = np.clip(np.minimum(low - moved, estimate), *bounds)
+    high = np.clip(np.maximum(high - moved, estimate), *bounds)
+    return low, high
+
+
 # -- one cell --------------------------------------------------------------------------------------
 
 
@@ -355,6 +382,7 @@ def cell_interval(
     weights: Any = None,
     clusters: Any = None,
     redrawn: Any = None,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> tuple[float, float, float]:
     """Return estimate, low and high of the statistic of a cell.
 
@@ -373,6 +401,9 @@ def cell_interval(
     redrawn : array-like of shape (R, n), optional
         The same values under R redraws of the gold distributions, NaN where undefined. Each
         resample takes one redraw of all pairs.
+    bounds : (float, float)
+        Least and greatest value of the statistic, for an interval with redraws; a proportion has
+        those it must have.
 
     Returns
     -------
@@ -388,7 +419,7 @@ def cell_interval(
     -----
     Definitions, section 9. An interval with redraws is moved back by what the redraws move the
     statistic itself: they add the surveys' error a second time, and without that the interval of
-    a large cell could lie beside its own estimate.
+    a large cell could lie beside its own estimate. See :func:`moved_back`.
 
     Examples
     --------
@@ -441,7 +472,8 @@ def cell_interval(
         estimate = float(column_estimates(column[None], statistic)[0])
     else:
         estimate = float(cell.weights @ column / cell.weights.sum())
-    return estimate, float(low - (centre - estimate)), float(high - (centre - estimate))
+    low, high = moved_back(estimate, low, high, centre, bounds)
+    return estimate, float(low), float(high)
 
 
 def cell_shares(
@@ -505,5 +537,4 @@ def cell_shares(
         n_resamples=n_resamples, confidence_level=confidence_level,
     )[0].T  # fmt: skip
     estimate = np.bincount(classes, minlength=n_classes) / len(classes)
-    moved = centre - estimate
-    return estimate, np.clip(low - moved, 0.0, 1.0), np.clip(high - moved, 0.0, 1.0)
+    return estimate, *moved_back(estimate, low, high, centre, (0.0, 1.0))

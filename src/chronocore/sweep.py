@@ -23,7 +23,13 @@ from chronocore.config import CLUSTERS
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.identity import canonical_json, derived_seed
 from chronocore.inference import _ideal_mean, _rank_law, _rank_place, bootstrap, seed_base
-from chronocore.intervals import column_estimates, ends, two_level_replicates, units_of
+from chronocore.intervals import (
+    column_estimates,
+    ends,
+    moved_back,
+    two_level_replicates,
+    units_of,
+)
 from chronocore.metrics import BOUNDARIES, SHIFTS
 from chronocore.predict import prompts_of
 from chronocore.redraws import GoldRedraws
@@ -77,6 +83,17 @@ _FEW = 64
 _DRAWS_A_THREAD = 20_000
 
 _SHIFTED = SHIFTS[1:]
+
+_ANYWHERE = (-np.inf, np.inf)
+#: Between what a mean or median can lie.
+_BOUNDS = {
+    "median_ratio": (0.0, np.inf),
+    "median_cosine": (-1.0, 1.0),
+    "newest_default": (0.0, 1.0),
+    "benefit_older": (-1.0, 1.0),
+    "benefit_newer": (-1.0, 1.0),
+    "benefit_gap": (-2.0, 2.0),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,8 +373,9 @@ class _Drawing:
                 replicates = every[list(members)].sum(axis=0) / every.sum(axis=0)
             moved = float(pooled[list(members)].sum() / pooled.sum()) - estimate
             found[measure, group] = self._moved(
-                finding, "share", estimate, n, replicates, moved, (0.0, 1.0)
-            )
+                finding, "share", estimate, n, replicates,
+                None if sample.redrawn is None else moved, (0.0, 1.0),
+            )  # fmt: skip
         return found
 
     def _counts(
@@ -402,7 +420,7 @@ class _Drawing:
             return _Statistic(
                 finding, "", result.estimate, low, high, len(values), result.replicates
             )
-        return self._drawn(finding, "", "median", sample, seed)
+        return self._drawn(finding, "", "median", sample, seed, _BOUNDS.get(measure, _ANYWHERE))
 
     def mean(
         self, finding: str, measure: str, group: str, sample: _Sample, unit: str = "W"
@@ -416,11 +434,17 @@ class _Drawing:
         if sample.redrawn is None and sample.clusters is None:
             replicates = _mean_replicates(values, self.resamples, seed)
             estimate = float(values.mean())
-            return self._moved(finding, unit, estimate, len(values), replicates, 0.0)
-        return self._drawn(finding, unit, "mean", sample, seed)
+            return self._moved(finding, unit, estimate, len(values), replicates, None)
+        return self._drawn(finding, unit, "mean", sample, seed, _BOUNDS.get(measure, _ANYWHERE))
 
     def _drawn(
-        self, finding: str, unit: str, statistic: str, sample: _Sample, seed: int
+        self,
+        finding: str,
+        unit: str,
+        statistic: str,
+        sample: _Sample,
+        seed: int,
+        bounds: tuple[float, float],
     ) -> _Statistic:
         """Return a mean or median of clusters, or of redrawn gold."""
         values = np.asarray(sample.values, dtype=np.float64)
@@ -447,7 +471,8 @@ class _Drawing:
             float(column_estimates(column.reshape(1, -1), statistic)[0])
             for column in (values, redrawn)
         )
-        return self._moved(finding, unit, estimate, len(values), replicates, pooled - estimate)
+        moved = None if sample.redrawn is None else pooled - estimate
+        return self._moved(finding, unit, estimate, len(values), replicates, moved, bounds)
 
     def _moved(
         self,
@@ -456,17 +481,17 @@ class _Drawing:
         estimate: float,
         n: int,
         replicates: Floats,
-        moved: float,
-        bounds: tuple[float, float] = (-np.inf, np.inf),
+        moved: float | None,
+        bounds: tuple[float, float] = _ANYWHERE,
     ) -> _Statistic:
-        """Return a statistic whose replicates are moved back, and stay within bounds."""
-        low, high = (
-            float(np.clip(end[0] - moved, *bounds))
-            for end in ends(replicates[:, None], self.confidence_level)
-        )
-        return _Statistic(
-            finding, unit, estimate, low, high, n, np.clip(replicates - moved, *bounds)
-        )
+        """Return a statistic; its replicates are moved back if redraws moved them."""
+        found = ends(replicates[:, None], self.confidence_level)
+        low, high = (float(end[0]) for end in found)
+        if moved is not None:
+            back = moved_back(estimate, low, high, estimate + moved, bounds)
+            low, high = map(float, back)
+            replicates = np.clip(replicates - moved, *bounds)
+        return _Statistic(finding, unit, estimate, low, high, n, replicates)
 
 
 def _mean_replicates(values: Floats, n_resamples: int, seed: int) -> Floats:

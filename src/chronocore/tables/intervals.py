@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from chronocore.config import ScoreSettings
 from chronocore.inference import _ends, _few_levels, _levels
-from chronocore.intervals import Cell, ends_of_cells, level_ends, median_laws, threads_for
+from chronocore.intervals import (
+    Cell,
+    ends_of_cells,
+    level_ends,
+    median_laws,
+    moved_back,
+    threads_for,
+)
 from chronocore.redraws import GoldRedraws
 from chronocore.scores import Codes, Flags, Floats, Integers, PairPredictions, PairScores
 from chronocore_kernels import cells as kernels
@@ -53,6 +60,8 @@ class Quantity:
     by_gold : bool
         Whether another sample of the surveys could change the values; otherwise predictions and
         the observed shift class alone decide.
+    bounds : (float, float)
+        Least and greatest value of the statistic, before the scale.
     """
 
     measure: str
@@ -63,6 +72,7 @@ class Quantity:
     scale: float = 1.0
     weights: Callable[[PairScores, Integers], Floats] | None = None
     by_gold: bool = True
+    bounds: tuple[float, float] = (-np.inf, np.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +125,9 @@ class Intervals(Protocol):
     def finish(self) -> None:
         """Write the ends of all estimates returned so far; they may be NaN until then."""
         ...
+
+
+_SHARE = (0.0, 1.0)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -518,33 +531,40 @@ class UnitBootstrap:
                 what = column.what
                 if isinstance(what, Shares):
                     values: NDArray[Any] = what.codes(flat[tau])
-                    statistic, n_classes = "shares", len(what.names)
+                    statistic, n_classes, bounds = "shares", len(what.names), _SHARE
                 elif what.statistic == "proportion":
                     values = what.values(flat[tau]).astype(np.int8)
                     if what.defined is not None:
                         values[~what.defined(flat[tau])] = -1
-                    statistic, n_classes = "shares", 2
+                    statistic, n_classes, bounds = "shares", 2, _SHARE
                 else:
                     values = column_of(what, flat[tau]).astype(np.float32)
-                    statistic, n_classes = what.statistic, 0
-                self._draw(values.reshape(redraws.repeats, -1), statistic, n_classes, column.asked)
+                    statistic, n_classes, bounds = what.statistic, 0, what.bounds
+                self._draw(
+                    values.reshape(redraws.repeats, -1), statistic, n_classes, column.asked, bounds
+                )
             undated = data.undated
             if not any(later.undated is undated for later, _ in waiting[place + 1 :]):
                 redraws.forget(undated)
 
     def _draw(
-        self, column: NDArray[Any], statistic: str, n_classes: int, asked: list[_Asked]
+        self,
+        column: NDArray[Any],
+        statistic: str,
+        n_classes: int,
+        asked: list[_Asked],
+        bounds: tuple[float, float] | None = None,
     ) -> None:
-        """Draw cells of one column and write their ends."""
+        """Draw cells of one column and write their ends; with bounds, they are moved back."""
         ends = ends_of_cells(
             column, statistic, [one.cell for one in asked], n_classes=n_classes,
             n_resamples=self.settings.resamples, confidence_level=self.settings.confidence_level,
         ).reshape(len(asked), -1, 3)  # fmt: skip
         for one, own in zip(asked, ends * np.array([[[one.scale]] for one in asked]), strict=True):
-            moved = own[:, 2] - one.estimate.estimate if len(column) > 1 else 0.0
-            low, high = own[:, 0] - moved, own[:, 1] - moved
-            if statistic == "shares":
-                low, high = np.clip(low, 0.0, one.scale), np.clip(high, 0.0, one.scale)
+            low, high, centre = own.T
+            if bounds is not None:
+                limits = (bounds[0] * one.scale, bounds[1] * one.scale)
+                low, high = moved_back(one.estimate.estimate, low, high, centre, limits)
             one.estimate.low[:] = low
             one.estimate.high[:] = high
 

@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+_NOT_NEGATIVE = (0.0, np.inf)
+_SHARE = (0.0, 1.0)
+
+
 def _flag(codes: Codes, first: int, second: int | None = None) -> Flags:
     # Two comparisons take a tenth of the time of numpy.isin.
     return np.asarray(codes == first if second is None else (codes == first) | (codes == second))
@@ -69,25 +73,36 @@ SAME_PERIOD = Quantity(
 ZERO_SHIFT = Quantity(
     "zero_shift", "%", "proportion", lambda s: at_most(s.d_m, 0.0), scale=100.0, by_gold=False
 )
-MEDIAN_RATIO = Quantity("median_ratio", "ratio", "median", lambda s: s.ratio, _has_ratio)
-MEDIAN_COSINE = Quantity("median_cosine", "cosine", "median", lambda s: s.cosine, _has_direction)
+MEDIAN_RATIO = Quantity(
+    "median_ratio", "ratio", "median", lambda s: s.ratio, _has_ratio, bounds=_NOT_NEGATIVE
+)
+MEDIAN_COSINE = Quantity(
+    "median_cosine", "cosine", "median", lambda s: s.cosine, _has_direction, bounds=(-1.0, 1.0)
+)
 RIGHT_DIRECTION = Quantity(
     "right_direction", "%", "proportion", lambda s: above(s.cosine, 0.0), _has_direction, 100.0
 )
-RATIO_OF_NONZERO = Quantity("nonzero_shift", "ratio", "median", lambda s: s.ratio, _has_ratio)
-RATIO_OF_ALL = Quantity(
-    "all_pairs", "ratio", "median", lambda s: s.ratio, lambda s: np.isfinite(s.ratio)
+RATIO_OF_NONZERO = Quantity(
+    "nonzero_shift", "ratio", "median", lambda s: s.ratio, _has_ratio, bounds=_NOT_NEGATIVE
 )
-MEAN_SHIFT = Quantity("mean_shift", "W", "mean", lambda s: s.d_h)
+RATIO_OF_ALL = Quantity(
+    "all_pairs", "ratio", "median", lambda s: s.ratio, lambda s: np.isfinite(s.ratio),
+    bounds=_NOT_NEGATIVE,
+)  # fmt: skip
+MEAN_SHIFT = Quantity("mean_shift", "W", "mean", lambda s: s.d_h, bounds=_SHARE)
 STABILITY = Shares(STABILITIES, lambda scores: scores.stability, by_gold=False)
 
 # -- filter and RF3 ----------------------------------------------------------------------------
 
-NEAREST = Quantity("median_nearest_distance", "W", "median", lambda s: s.nearest_distance)
+NEAREST = Quantity(
+    "median_nearest_distance", "W", "median", lambda s: s.nearest_distance, bounds=_SHARE
+)
 
 
 def _place(index: int) -> Quantity:
-    return Quantity(PLACES[index], "%", "mean", lambda s: s.credit[:, index], scale=100.0)
+    return Quantity(
+        PLACES[index], "%", "mean", lambda s: s.credit[:, index], scale=100.0, bounds=_SHARE
+    )
 
 
 DEFAULT_PLACES = tuple(_place(index) for index in range(len(PLACES)))
@@ -104,7 +119,7 @@ def _naming(end: str) -> tuple[Quantity, ...]:
         return ~above(benefit(scores), 0.0) & ~below(benefit(scores), 0.0)
 
     return (
-        Quantity("mean_benefit", "W x 100", "mean", benefit, scale=100.0),
+        Quantity("mean_benefit", "W x 100", "mean", benefit, scale=100.0, bounds=(-1.0, 1.0)),
         Quantity("helped", "%", "proportion", lambda s: above(benefit(s), 0.0), scale=100.0),
         Quantity("unchanged", "%", "proportion", unchanged, scale=100.0),
         Quantity("hurt", "%", "proportion", lambda s: below(benefit(s), 0.0), scale=100.0),
