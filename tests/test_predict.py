@@ -386,3 +386,41 @@ def test_a_run_is_written_by_one_process_at_a_time(study, scripted):
     ):
         cc.predict(study, "vllm:x")
     assert engine.asked == []
+
+
+def test_references_of_earlier_gold_are_left_out_and_asked_again(study):
+    for name in ("uniform", "persistence", "pooled"):
+        cc.predict(study, f"reference:{name}")
+    before = {row["label"]: row["run_id"] for row in cc.Study.open(study).runs().to_pylist()}
+    settings = study / "study.toml"
+    text = settings.read_text()
+    assert "min_respondents = 500" in text
+    settings.write_text(text.replace("min_respondents = 500", "min_respondents = 1500"))
+    cc.build(study)
+    result = cc.score(study)
+    # An even spread rests on no gold.
+    assert [run.label for run in result.runs] == ["uniform"]
+    assert set(result.skipped) == {"persistence", "pooled"}
+    assert all("earlier build" in why and "reference:" in why for why in result.skipped.values())
+    swept = cc.sweep(study, resamples=50, tau=[0.1], boundaries=["default"], retain=[0.75])
+    assert set(swept.skipped) == {"persistence", "pooled"}
+    for name in ("persistence", "pooled"):
+        again = cc.predict(study, f"reference:{name}")
+        assert again.label == name
+        assert again.already_done == 0
+        assert again.notices == [f"removed {name} with the gold of an earlier build"]
+    now = {row["label"]: row["run_id"] for row in cc.Study.open(study).runs().to_pylist()}
+    assert now["uniform"] == before["uniform"]
+    assert {now["persistence"], now["pooled"]}.isdisjoint(before.values())
+    fresh = study.parent / "fresh"
+    fresh.mkdir()
+    (fresh / "study.toml").write_text(settings.read_text())
+    cc.build(fresh)
+    for name in ("persistence", "pooled"):
+        cc.predict(fresh, f"reference:{name}")
+        ours, theirs = (
+            dict(zip(table["prompt_id"].to_pylist(), table["probs"].to_pylist(), strict=True))
+            for table in (cc.Study.open(path).predictions(now[name]) for path in (study, fresh))
+        )
+        assert ours == theirs
+    assert cc.score(study).skipped == {}

@@ -26,6 +26,7 @@ from chronocore.engines import (
     open_engine,
 )
 from chronocore.engines.file import RUN_METADATA
+from chronocore.engines.reference import outdated
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.identity import run_id
 from chronocore.prompts import INSTRUCTIONS, KINDS, prompts_table
@@ -218,6 +219,22 @@ def _register(study: Study, settings: RunSettings, name: str | None, carried: st
     return label
 
 
+def _remove_outdated(study: Study, settings: RunSettings, files: Mapping[str, str]) -> list[str]:
+    """Remove the same reference's answers of an earlier build; return what was removed."""
+    if settings.engine != "reference" or settings.revision is None:
+        return []
+    removed = []
+    for row in study.runs().to_pylist():
+        same = (row["model"], row["instruction"], row["elicitation"]) == (
+            settings.model, settings.instruction, settings.elicitation,
+        )  # fmt: skip
+        if same and outdated(row, settings.revision):
+            with study.writing_run(row["run_id"], files):
+                study.remove_run(row["run_id"])
+            removed.append(f"removed {row['label']} with the gold of an earlier build")
+    return removed
+
+
 def check_request(
     kinds: Sequence[str],
     options: EngineOptions,
@@ -407,6 +424,7 @@ def _run(
         )
     carried = engine.label if isinstance(engine, FileEngine) else None
     identity = run_id(settings)
+    notices = [*notices, *_remove_outdated(study, settings, files)]
     with study.writing_run(identity, files):
         asking = Asking(study, identity, prompts, repeats)
         check = getattr(engine, "check_key", None)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from chronocore.arrow import Rows, rows_of
 from chronocore.config import CLUSTERS, MAXIMUM_RESAMPLES, ScoreSettings
+from chronocore.engines.reference import gold_digest, outdated
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.metrics import BOUNDARIES, retained_count, shift_class, wasserstein
 from chronocore.modal import ModalAnswers, modal_answers
@@ -84,7 +85,8 @@ class ScoreResult:
     ----------
     runs : list of RunSummary
     skipped : dict of str to str
-        Label of each run without a complete pair, and why it is not scored.
+        Label of each run without a complete pair, or with answers from the gold of an earlier
+        build, and why it is not scored.
     settings : dict
         Thresholds, resamples and seed in force.
     tables : list of str
@@ -238,8 +240,13 @@ def score(
     summaries: list[RunSummary] = []
     skipped: dict[str, str] = {}
     prompts_by: dict[tuple[str, str], pa.Table] = {}
+    digest = gold_digest(gold) if any(row["engine"] == "reference" for row in run_rows) else ""
     for run in sorted(run_rows, key=lambda row: (row["engine"] == "reference", row["label"])):
         progress(f"scoring {run['label']}")
+        late = outdated(run, digest)
+        if late is not None:
+            skipped[run["label"]] = late
+            continue
         predictions = opened.predictions(run["run_id"])
         wording = (run["instruction"], run["elicitation"])
         if wording not in prompts_by:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from chronocore import schema
 from chronocore.claims import CLAIMS, Claim
 from chronocore.config import CLUSTERS
+from chronocore.engines.reference import gold_digest, outdated
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.identity import canonical_json, derived_seed
 from chronocore.inference import _ideal_mean, _rank_law, _rank_place, bootstrap, seed_base
@@ -158,7 +159,8 @@ class SweepResult:
     runs : list of str
         Labels of the runs in the cells.
     skipped : dict of str to str
-        Label of each run without a complete pair, and why it has no cells.
+        Label of each run without a complete pair, or with answers from the gold of an earlier
+        build, and why it has no cells.
     instructions, boundaries : list of str
     tau, retain : list of float
     seeds : list of int
@@ -675,6 +677,7 @@ class _Run:
     instruction: str
     elicitation: str
     is_reference: bool
+    outdated: str | None
     inputs: str
 
 
@@ -775,10 +778,11 @@ def _runs(study: Study) -> list[_Run]:
             f"chronocore predict {study.path} --model SPEC"
         )
     files = study.manifest()["files"]
+    digest = gold_digest(study.gold())
     return [
         _Run(
             row["run_id"], row["label"], row["instruction"], row["elicitation"],
-            row["engine"] == "reference",
+            row["engine"] == "reference", outdated(row, digest),
             hashlib.sha256(
                 canonical_json([dict(files), study.prediction_digests(row["run_id"])]).encode()
             ).hexdigest()[:16],
@@ -884,6 +888,9 @@ def sweep(
         for run in chosen_runs:
             if run.is_reference and any(not one.is_reference for one in runs):
                 break  # references are swept alone
+            if run.outdated is not None:
+                skipped[run.label] = run.outdated
+                continue
             cells = grid.cells(run)
             if not there.issuperset(cells.values()):
                 data = _predictions(opened, run)

@@ -8,20 +8,66 @@ time (definitions, section 4).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chronocore.engines.base import Answer, Request, RunSettings
 from chronocore.errors import ConfigurationError
 
-__all__ = ["REFERENCES", "ReferenceEngine"]
+__all__ = ["REFERENCES", "ReferenceEngine", "gold_digest", "outdated"]
 
 REFERENCES = ("uniform", "persistence", "pooled")
 
 Key = tuple[str, str]
+
+
+#: References whose answers gold decides.
+_BY_GOLD = ("persistence", "pooled")
+
+# Gold of two machines agrees to some twelve digits.
+_DIGITS = 9
+
+
+def gold_digest(gold: pa.Table) -> str:
+    """Return what identifies the gold distributions that references answer with.
+
+    Parameters
+    ----------
+    gold : pyarrow.Table
+        Schema :data:`chronocore.schema.GOLD`.
+    """
+    columns = ("survey", "variable", "country", "study", "wave", "year")
+    parts = [
+        pc.fill_null(pc.cast(gold[name].combine_chunks(), pa.string()), "-") for name in columns
+    ]
+    keys = pc.binary_join_element_wise(*parts, "\x1f").to_pylist()
+    probs = gold["probs"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    digest = hashlib.sha256("\n".join(keys).encode())
+    digest.update((np.round(probs, _DIGITS) + 0.0).astype("<f8").tobytes())
+    return digest.hexdigest()[:16]
+
+
+def outdated(run: Mapping[str, Any], digest: str) -> str | None:
+    """Return why a run is of no use with the gold of this digest; None if it is.
+
+    Parameters
+    ----------
+    run : mapping
+        A row of ``runs.parquet``.
+    digest : str
+        Of :func:`gold_digest`.
+    """
+    if run["engine"] != "reference" or run["model"] not in _BY_GOLD or run["revision"] == digest:
+        return None
+    return (
+        "it answers with the gold of an earlier build; ask it again with: "
+        f"chronocore predict STUDY --model reference:{run['model']}"
+    )
 
 
 class _Point(NamedTuple):
@@ -59,6 +105,8 @@ class ReferenceEngine:
             model=name,
             engine="reference",
             engine_version="1",
+            # Other gold gives other answers, so it is another run.
+            revision=gold_digest(gold) if name in _BY_GOLD else None,
             elicitation=elicitation,
             instruction=instruction,
         )
