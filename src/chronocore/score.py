@@ -243,7 +243,7 @@ def score(
     digest = gold_digest(gold) if any(row["engine"] == "reference" for row in run_rows) else ""
     for run in sorted(run_rows, key=lambda row: (row["engine"] == "reference", row["label"])):
         progress(f"scoring {run['label']}")
-        late = outdated(run, digest)
+        late = outdated(run, digest, opened.path)
         if late is not None:
             skipped[run["label"]] = late
             continue

@@ -782,7 +782,7 @@ def _runs(study: Study) -> list[_Run]:
     return [
         _Run(
             row["run_id"], row["label"], row["instruction"], row["elicitation"],
-            row["engine"] == "reference", outdated(row, digest),
+            row["engine"] == "reference", outdated(row, digest, study.path),
             hashlib.sha256(
                 canonical_json([dict(files), study.prediction_digests(row["run_id"])]).encode()
             ).hexdigest()[:16],

@@ -52,7 +52,7 @@ def gold_digest(gold: pa.Table) -> str:
     return digest.hexdigest()[:16]
 
 
-def outdated(run: Mapping[str, Any], digest: str) -> str | None:
+def outdated(run: Mapping[str, Any], digest: str, study: object = "STUDY") -> str | None:
     """Return why a run is of no use with the gold of this digest; None if it is.
 
     Parameters
@@ -61,12 +61,14 @@ def outdated(run: Mapping[str, Any], digest: str) -> str | None:
         A row of ``runs.parquet``.
     digest : str
         Of :func:`gold_digest`.
+    study : object
+        What to call the study in the command that helps.
     """
     if run["engine"] != "reference" or run["model"] not in _BY_GOLD or run["revision"] == digest:
         return None
     return (
         "it answers with the gold of an earlier build; ask it again with: "
-        f"chronocore predict STUDY --model reference:{run['model']}"
+        f"chronocore predict {study} --model reference:{run['model']}"
     )
 
 
