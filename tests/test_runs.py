@@ -472,3 +472,34 @@ def test_without_a_terminal_a_line_comes_every_30_seconds(monkeypatch, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in lines] == ["3/10", "6/10", "9/10", "0/10"]
     assert "finishing these" in lines[-1]
+
+
+def test_a_run_that_never_got_an_answer_leaves_its_label(study, run_cli):
+    address = "http://127.0.0.1:9/v1"  # nobody listens there
+    options = ("--model", "openai:m", "--base-url", address, "--retries", "0", "--sample", "1")
+    done = run_cli("predict", study, *options)
+    assert done.returncode == 1
+    assert "cannot be reached" in done.stderr
+    assert cc.status(study) == []
+    assert "m" not in cc.Study.open(study).runs()["label"].to_pylist()
+
+
+@pytest.mark.parametrize("extra", ["--dry-run", "--status", "--compact"])
+def test_removing_goes_with_nothing_else(study, run_cli, extra):
+    cc.predict(study, "reference:uniform")
+    done = run_cli("predict", study, "--remove", "uniform", extra)
+    assert done.returncode == 2
+    assert "do not go together" in done.stderr
+    assert len(cc.status(study)) == 1
+
+
+def test_a_status_shows_the_kind_that_has_not_begun(study, run_cli):
+    cc.predict(study, "reference:uniform", kinds=["dated"])
+    (one,) = cc.status(study)
+    assert (one.done, one.total) == (
+        {"dated": 258, "undated": 0}, {"dated": 258, "undated": 129},
+    )  # fmt: skip
+    assert "258/258 dated, 0/129 undated" in run_cli("predict", study, "--status").stdout
+    cc.predict(study, "reference:persistence", kinds=["modal"])
+    modal = next(run for run in cc.status(study) if run.model == "persistence")
+    assert list(modal.done) == ["modal"]

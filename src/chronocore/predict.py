@@ -219,6 +219,10 @@ def _register(study: Study, settings: RunSettings, name: str | None, carried: st
     return label
 
 
+def _has_parts(study: Study, identity: str) -> bool:
+    return bool(study.parts(identity) or study.parts(identity, attempts=True))
+
+
 def _remove_outdated(study: Study, settings: RunSettings, files: Mapping[str, str]) -> list[str]:
     """Remove the same reference's answers of an earlier build; return what was removed."""
     if settings.engine != "reference" or settings.revision is None:
@@ -430,14 +434,21 @@ def _run(
         check = getattr(engine, "check_key", None)
         if check is not None and len(asking.todo):
             check()  # before there is a run that never gets an answer
+        is_new = identity not in study.runs()["run_id"].to_pylist()
         label = _register(study, settings, name, carried)
         state = Progress(total=len(asking.todo), already_done=asking.already_done)
         if state.total:
+            ended = False
             try:
                 asking.ask(engine, read_answer, state, progress, stop)
+                ended = True
             finally:
                 with stop.writing():
-                    study.save_run_notes(identity, engine.notes)
+                    if is_new and not ended and not _has_parts(study, identity):
+                        # Nothing came of it: it must not keep its label from a run that works.
+                        study.remove_run(identity)
+                    else:
+                        study.save_run_notes(identity, engine.notes)
         outcome = asking.outcome()
         cost = study.totals(identity)
     return PredictResult(

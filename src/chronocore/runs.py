@@ -149,13 +149,17 @@ def _look(study: Study, run: dict[str, Any]) -> RunStatus:
         written = pc.max(table["created_at"]).as_py()
         last = written if last is None else max(last, written)
     totals = study.totals(identity, without=damaged.keys())
+    kinds = list(done)
+    if set(done) != {"modal"}:  # a run of distributions is not complete without both
+        kinds = [*(kind for kind in ("dated", "undated") if n_prompts[kind]), *done]
+    most = max(repeats.values(), default=1)
     return RunStatus(
         run_id=identity,
         label=run["label"],
         model=run["model"],
         engine=run["engine"],
-        done=dict(done),
-        total={kind: n_prompts[kind] * repeats[kind] for kind in done},
+        done={kind: done[kind] for kind in kinds},
+        total={kind: n_prompts[kind] * (repeats[kind] or most) for kind in kinds},
         statuses=dict(statuses.most_common()),
         attempts=totals.attempts,
         prompt_tokens=totals.prompt_tokens,

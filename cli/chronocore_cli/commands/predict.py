@@ -304,9 +304,9 @@ def predict(
             ("--status", show_status), ("--compact", compacted), ("--remove", removed),
         ) if given
     ]  # fmt: skip
-    if len(instead) > 1 or (instead and models):
-        extra = "--model" if len(instead) == 1 else instead[1]
-        raise click.UsageError(f"{instead[0]} and {extra} do not go together")
+    also = [*instead[1:], *(["--model"] if models else []), *(["--dry-run"] if dry_run else [])]
+    if instead and also:
+        raise click.UsageError(f"{instead[0]} and {also[0]} do not go together")
     if show_status:
         _report_status(study, cc.status(study), as_json)
         return
