@@ -105,9 +105,12 @@ _KEYS = ["prompt_id", "repeat"]
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
-    """Return a table as the bytes of a Parquet file."""
+    """Return a table as the bytes of a Parquet file.
+
+    Checksums tell a disk that returns other bytes.
+    """
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
     return bytes(sink.getvalue().to_pybytes())
 
 
