@@ -406,6 +406,14 @@ def test_same_study_same_report(study: Path, page: str, tmp_path: Path) -> None:
     assert len(page) < 3_000_000
 
 
+def test_sentences_about_one_pair_read_on(study: Path) -> None:
+    write = findings_module._Writer(load_results(Study.open(study)), findings_module._Agreed())
+    one, all_of_one = Cell(0.0, 0.0, 0.0, 1), Cell(100.0, 100.0, 100.0, 1)
+    assert write.of(one) == "none (there is one pair)"
+    assert write.of(one, "shifted") == "none (there is one shifted pair)"
+    assert write.of(all_of_one, "shifted") == "the only shifted pair"
+
+
 @pytest.mark.parametrize(
     "name", ["pairs.parquet", "manifest.json", "study.toml", "tables/t08.csv", "new.parquet"]
 )
