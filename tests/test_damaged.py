@@ -6,6 +6,8 @@ import json
 import random
 import shutil
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from proofs.kill import rows_of
@@ -13,6 +15,7 @@ from proofs.scripted import ScriptedEngine
 
 import chronocore as cc
 from chronocore.identity import run_id
+from chronocore.store import DamagedFileError, read_parquet, write_parquet
 
 RUN = run_id(ScriptedEngine().settings)
 
@@ -77,6 +80,28 @@ def test_a_part_reads_as_it_was_written_or_not_at_all(study, way):
             messages.append(str(error))
     assert len(messages) > 75
     assert all(part.name in message and "\n" not in message for message in messages)
+
+
+def test_a_table_reads_as_it_was_written_or_not_at_all(tmp_path):
+    """Scores, tables and all else a study writes has checksums, not only predictions."""
+    path = tmp_path / "table.parquet"
+    values = np.random.default_rng(5).random(400)
+    table = pa.table({"estimate": values, "label": [f"run {v:.17f}" for v in values]})
+    write_parquet(path, table)
+    whole = path.read_bytes()
+    refused = 0
+    for position in range(4, len(whole) - 8, 7):
+        flipped = bytearray(whole)
+        flipped[position] ^= 1
+        path.write_bytes(flipped)
+        try:
+            read = read_parquet(path)
+        except DamagedFileError:
+            refused += 1
+            continue
+        if read.schema.equals(table.schema):  # the footer has no checksum
+            assert read.equals(table)
+    assert refused > 0.9 * len(range(4, len(whole) - 8, 7))
 
 
 def test_status_names_a_damaged_part_and_its_fate(study, run_cli):

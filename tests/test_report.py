@@ -406,6 +406,39 @@ def test_same_study_same_report(study: Path, page: str, tmp_path: Path) -> None:
     assert len(page) < 3_000_000
 
 
+def test_sentences_about_one_pair_read_on(study: Path) -> None:
+    write = findings_module._Writer(load_results(Study.open(study)), findings_module._Agreed())
+    one, all_of_one = Cell(0.0, 0.0, 0.0, 1), Cell(100.0, 100.0, 100.0, 1)
+    assert write.of(one) == "none (there is one pair)"
+    assert write.of(one, "shifted") == "none (there is one shifted pair)"
+    assert write.of(all_of_one, "shifted") == "the only shifted pair"
+
+
+@pytest.mark.parametrize(
+    "name", ["pairs.parquet", "manifest.json", "study.toml", "tables/t08.csv", "new.parquet"]
+)
+def test_a_page_replaces_only_a_page(study: Path, name: str) -> None:
+    target = study / name
+    before = target.read_bytes() if target.exists() else None
+    with pytest.raises(ConfigurationError, match=r"no HTML page|end in \.html"):
+        cc.report(study, target, formats=[])
+    assert (target.read_bytes() if target.exists() else None) == before
+
+
+def test_a_page_does_not_replace_notes_elsewhere(study: Path, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.html"
+    notes.write_text("my notes")
+    with pytest.raises(ConfigurationError, match="no HTML page"):
+        cc.report(study, notes, formats=[])
+    with pytest.raises(ConfigurationError, match="is a folder"):
+        cc.report(study, tmp_path, formats=[])
+    assert notes.read_text() == "my notes"
+    page = tmp_path / "page"
+    page.write_text("\n<!DOCTYPE html>")
+    assert cc.report(study, page, formats=[]) == page
+    assert "<h1" in page.read_text()
+
+
 def test_colours_follow_the_scheme(page: str) -> None:
     assert "prefers-color-scheme: dark" in page
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)

@@ -40,6 +40,7 @@ __all__ = [
     "RunParts",
     "RunTotals",
     "Study",
+    "page_path",
     "parquet_bytes",
     "read_parquet",
     "write_atomic",
@@ -104,9 +105,12 @@ _KEYS = ["prompt_id", "repeat"]
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
-    """Return a table as the bytes of a Parquet file."""
+    """Return a table as the bytes of a Parquet file.
+
+    Checksums tell a disk that returns other bytes.
+    """
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
     return bytes(sink.getvalue().to_pybytes())
 
 
@@ -135,6 +139,39 @@ def _part_bytes(table: pa.Table) -> bytes:
 def write_parquet(path: Path, table: pa.Table) -> None:
     """Write a table atomically."""
     write_atomic(path, parquet_bytes(table))
+
+
+def page_path(path: str | Path, folder: Path) -> Path:
+    """Return where an HTML page about a folder may be written.
+
+    A page replaces only a page, and among the files of its folder it has a name none of them has:
+    one that ends in ``.html``.
+
+    Raises
+    ------
+    ConfigurationError
+        Something else would be overwritten, or might be taken for a file of the folder.
+    """
+    target = location(path)
+    if target.is_dir():
+        raise ConfigurationError(f"{target} is a folder; name the HTML file to write in it")
+    try:
+        with target.open("rb") as file:
+            start: bytes | None = file.read(1024)
+    except OSError:
+        start = None  # not there, or whoever writes it says why that does not work
+    if start is not None and not start.lstrip().lower().startswith(b"<!doctype html"):
+        raise ConfigurationError(
+            f"{target} exists and is no HTML page, so it is not overwritten; choose another file, "
+            "or delete this one"
+        )
+    inside = target.resolve().is_relative_to(folder.resolve())
+    if inside and target.suffix.lower() != ".html":
+        raise ConfigurationError(
+            f"{target} lies among the files of {folder}; there, a page must end in .html, for "
+            "example report.html"
+        )
+    return target
 
 
 def read_parquet(

@@ -8,7 +8,7 @@ from pathlib import Path
 from chronocore.figures import FORMATS, chosen, require
 from chronocore.report.findings import LEGEND, Finding, findings
 from chronocore.results import load_results
-from chronocore.store import Study, write_atomic
+from chronocore.store import Study, page_path, write_atomic
 
 __all__ = ["LEGEND", "Finding", "findings", "report"]
 
@@ -29,7 +29,8 @@ def report(
     ----------
     study : path or Study
     path : path, optional
-        The HTML file; by default ``report.html`` in the study.
+        The HTML file; by default ``report.html`` in the study. It may replace a page, and nothing
+        else.
     formats : sequence of str
         Of the figures' files: ``svg``, ``png``, ``pdf``; none for no files.
     run : str, optional
@@ -45,13 +46,14 @@ def report(
     StudyError
         The study was not scored yet.
     ConfigurationError
-        A format is not known, or no evaluated run has this label.
+        A format is not known, no evaluated run has this label, or the file exists and is no page.
     MissingDependencyError
         The extra ``chronocore[report]`` is not installed.
     StorageError
         The file cannot be written.
     """
     opened = study if isinstance(study, Study) else Study.open(study)
+    target = page_path(opened.path / "report.html" if path is None else path, opened.path)
     results = load_results(opened)
     forms = chosen(formats, FORMATS, "format")
     require("altair", "vl_convert", "jinja2")
@@ -66,8 +68,5 @@ def report(
         for form in forms:
             opened.write(f"figures/{figure.name}.{form}", figure.file(form))
     content = page(results, gallery, shown).encode()
-    if path is None:
-        return opened.write("report.html", content)
-    target = Path(path)
     write_atomic(target, content)
     return target

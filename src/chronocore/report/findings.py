@@ -127,13 +127,17 @@ class _Writer:
         return whole
 
     def of(self, cell: Cell, kind: str = "") -> str:
-        """Return "3 of 56 pairs (5.4% [0.0, 12.5])", "all 56 pairs" or "none of 56 pairs"."""
+        """Return "3 of 56 pairs (5.4% [0.0, 12.5])", "all 56 pairs" or "none of 56 pairs".
+
+        Of one pair: "the only pair" or "none (there is one pair)", which read on in a sentence.
+        """
         whole = _whole(cell)
         if whole is None:
             return f"{_hits(cell)} of {_pairs(cell.n, kind)} ({self.value(cell, '%', '%')})"
         self.agreed.seen = True
         if cell.n == 1:
-            return f"{'the' if whole == 'all' else 'not the'} only {kind} pair".replace("  ", " ")
+            noun = f"{kind} pair" if kind else "pair"
+            return f"the only {noun}" if whole == "all" else f"none (there is one {noun})"
         return f"{'all' if whole == 'all' else 'none of'} {_pairs(cell.n, kind)}"
 
     def watch(self, cell: Cell, what: str) -> None:

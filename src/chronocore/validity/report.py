@@ -10,7 +10,7 @@ from chronocore.errors import StudyError
 from chronocore.figures import FORMATS, require
 from chronocore.schema import chronocore_version
 from chronocore.storage import location
-from chronocore.store import write_atomic
+from chronocore.store import page_path, write_atomic
 
 if TYPE_CHECKING:
     from chronocore.figures.draw import Figure
@@ -60,7 +60,7 @@ def report(folder: str | Path, path: str | Path | None = None) -> Path:
     ----------
     folder : path
     path : path, optional
-        By default ``validity/report.html`` in the folder.
+        By default ``validity/report.html`` in the folder. It may replace a page, and nothing else.
 
     Returns
     -------
@@ -71,13 +71,15 @@ def report(folder: str | Path, path: str | Path | None = None) -> Path:
     ------
     StudyError
         There are no results yet.
+    ConfigurationError
+        The file exists and is no page.
     MissingDependencyError
         The extra ``chronocore[report]`` is not installed.
     """
     place = location(folder)
+    target = page_path(place / "validity" / "report.html" if path is None else path, place)
     found = _section(place)
     _write(place, found.drawn)
-    target = Path(path) if path is not None else place / "validity" / "report.html"
     write_atomic(target, _page(place, found).encode())
     return target
 
