@@ -27,7 +27,7 @@ from chronocore.engines import (
 )
 from chronocore.engines.file import RUN_METADATA
 from chronocore.engines.reference import outdated
-from chronocore.errors import ConfigurationError, StudyError
+from chronocore.errors import ConfigurationError, EngineError, StudyError
 from chronocore.identity import run_id
 from chronocore.prompts import INSTRUCTIONS, KINDS, prompts_table
 from chronocore.sampling import sample_notes, sampled_prompts
@@ -438,13 +438,15 @@ def _run(
         label = _register(study, settings, name, carried)
         state = Progress(total=len(asking.todo), already_done=asking.already_done)
         if state.total:
-            ended = False
+            failed = False
             try:
                 asking.ask(engine, read_answer, state, progress, stop)
-                ended = True
+            except EngineError:
+                failed = True
+                raise
             finally:
                 with stop.writing():
-                    if is_new and not ended and not _has_parts(study, identity):
+                    if is_new and failed and not _has_parts(study, identity):
                         # Nothing came of it: it must not keep its label from a run that works.
                         study.remove_run(identity)
                     else:
