@@ -94,8 +94,11 @@ def score(
         gold_error=gold_error,
         progress=say,
     )
-    from chronocore.tables import settings_line
+    from chronocore.tables import settings_line, too_few_resamples
 
+    few = too_few_resamples(result.settings["resamples"], result.settings["confidence_level"])
+    if few:
+        say(f"note: {few}")
     lines = []
     for run in result.runs:
         kept = "" if run.engine == "reference" else f", {run.n_retained:,} retained"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chronocore_cli.shared import STUDY, emit, json_option, plain
+from chronocore_cli.shared import STUDY, emit, json_option, plain, say
 
 if TYPE_CHECKING:
     from chronocore.sweep import SweepResult
@@ -115,6 +115,11 @@ def sweep(
             gold_error=gold_error,
             progress=progress,
         )
+    from chronocore.tables import too_few_resamples
+
+    few = too_few_resamples(resamples, 0.95)
+    if few:
+        say(f"note: {few}")
     emit(as_json, plain(result), _lines(study, result))
 
 

@@ -34,7 +34,16 @@ from chronocore.report.sections import Section, filled
 from chronocore.results import Results
 from chronocore.schema import chronocore_version
 from chronocore.score import RunSummary
-from chronocore.tables import SMALL_N, TABLES, WideTable, number, remarks, wide, words
+from chronocore.tables import (
+    SMALL_N,
+    TABLES,
+    WideTable,
+    number,
+    remarks,
+    too_few_resamples,
+    wide,
+    words,
+)
 from chronocore.wording import plain, wordings
 
 __all__ = ["page"]
@@ -640,6 +649,7 @@ def page(results: Results, gallery: Gallery, shown: Sequence[Section]) -> str:
         unusable=_unusable(results, given, prompts),
         manifest=manifest,
         settings=settings,
+        few_resamples=too_few_resamples(settings["resamples"], settings["confidence_level"]),
         boundaries=_boundaries(results),
         level=results.level,
         tau=results.tau_text,

@@ -33,6 +33,7 @@ from chronocore.tables.format import (
     pooled,
     remarks,
     settings_line,
+    too_few_resamples,
     wide,
     words,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "pooled",
     "remarks",
     "settings_line",
+    "too_few_resamples",
     "wide",
     "words",
 ]

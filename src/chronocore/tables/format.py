@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,7 @@ __all__ = [
     "remarks",
     "render",
     "settings_line",
+    "too_few_resamples",
     "wide",
     "words",
 ]
@@ -39,6 +41,28 @@ FORMATS = ("md", "csv", "latex", "json")
 SETTINGS_METADATA = b"chronocore.settings"
 #: Key under which it carries what is to be said below it, as a list.
 REMARKS_METADATA = b"chronocore.remarks"
+
+
+def too_few_resamples(resamples: int, confidence_level: float) -> str | None:
+    """Return a sentence where intervals have fewer resamples than their level needs, else None.
+
+    A percentile end of level c cuts off (1 - c) / 2 of the resamples on its side; with fewer than
+    2 / (1 - c) of them that is less than one resample.
+
+    Examples
+    --------
+    >>> too_few_resamples(10, 0.95)
+    '10 resamples are too few for 95% intervals, which need at least 40: their ends mean nothing'
+    >>> too_few_resamples(40, 0.95)
+    """
+    needed = math.ceil(2 / (1 - confidence_level) - 1e-6)
+    if resamples >= needed:
+        return None
+    few = f"{resamples:,} resample{' is' if resamples == 1 else 's are'} too few"
+    return (
+        f"{few} for {confidence_level * 100:g}% intervals, which need at least {needed:,}: "
+        "their ends mean nothing"
+    )
 
 
 def settings_line(settings: Mapping[str, Any], *, intervals: bool = True) -> str:
@@ -64,10 +88,11 @@ intervals from 1,000 resamples, seed 0.'
     )
     if not intervals:
         return f"{thresholds}."
+    few = too_few_resamples(settings["resamples"], settings["confidence_level"])
     return (
         f"{thresholds}; {settings['confidence_level'] * 100:g}% bootstrap intervals from "
         f"{settings['resamples']:,} resamples{whole[cluster]}, seed {settings['seed']}{gold}."
-    )
+    ) + (f" Caution: {few}." if few else "")
 
 
 # -- rendering ---------------------------------------------------------------------------------
