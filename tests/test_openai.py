@@ -270,6 +270,7 @@ CONTENT = (*CHOICE, "message", "content")
 UNREADABLE = {
     "a list": [1, 2],
     "a text": json.dumps("abc"),
+    "lists without an end": (200, {"Content-Type": "application/json"}, "[" * 200_000),
     "choices that are no list": changed(["choices"], 5),
     "choices that are a text": changed(["choices"], "abc"),
     "choices that are an object": changed(["choices"], {"a": 1}),

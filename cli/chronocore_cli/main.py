@@ -5,6 +5,7 @@ Nothing heavy is imported before a command runs, so that ``--help`` answers at o
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -123,6 +124,10 @@ def main() -> None:
             say(f"Error: {error}")
         elif isinstance(error, MemoryError):
             say("Error: not enough memory for this")
+        elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            say("Error: the output cannot be written: no space is left where it goes")
+            # What is buffered would fail once more at the end of the process.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         else:
             name = type(error).__name__
             say(

@@ -357,7 +357,7 @@ def _check(settings: ScoreSettings) -> None:
             f"must lie between 1 and {MAXIMUM_RESAMPLES:,}",
         ),
         ("confidence_level", 0 < settings.confidence_level < 1, "must lie in (0, 1)"),
-        ("seed", 0 <= settings.seed < 2**63, "must be a non-negative integer"),
+        ("seed", 0 <= settings.seed < 2**63, f"must lie between 0 and {2**63 - 1}"),
         ("cluster", settings.cluster in CLUSTERS, f"must be one of {', '.join(CLUSTERS)}"),
     ):  # fmt: skip
         if not holds:

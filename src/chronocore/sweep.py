@@ -750,7 +750,7 @@ def _grid(
         1 <= seeds <= _MAXIMUM_SEEDS,
         f"seeds must lie between 1 and {_MAXIMUM_SEEDS:,}, not {seeds:,}",
     )
-    require(0 <= seed < 2**63 - seeds, "seed must be a non-negative integer")
+    require(0 <= seed < 2**63 - seeds, f"seed must lie between 0 and {2**63 - 1 - seeds}")
     require(
         1 <= resamples <= MAXIMUM_RESAMPLES,
         f"resamples of a sweep must lie between 1 and {MAXIMUM_RESAMPLES:,}, not {resamples:,}",

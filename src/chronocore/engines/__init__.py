@@ -25,6 +25,8 @@ from chronocore.errors import ConfigurationError
 
 __all__ = [
     "ELICITATIONS",
+    "LARGEST_MAX_TOKENS",
+    "LARGEST_SEED",
     "REFERENCES",
     "Answer",
     "Engine",
@@ -43,6 +45,10 @@ __all__ = [
 ]
 
 ModelSpec = tuple[str, str]
+
+#: What the columns of a run and of its answers hold: 32 and 64 bits with a sign.
+LARGEST_MAX_TOKENS = 2**31 - 1
+LARGEST_SEED = 2**63 - 1
 
 _ENGINES = ("vllm", "openai", "reference", "file")
 
@@ -129,6 +135,13 @@ class EngineOptions:
     timeout: float | None = None
     retries: int | None = None
     engine_args: Mapping[str, object] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a number that the files of a run could not hold."""
+        for name, largest in (("max_tokens", LARGEST_MAX_TOKENS), ("seed", LARGEST_SEED)):
+            value = getattr(self, name)
+            if value is not None and value > largest:
+                raise ConfigurationError(f"{name} must be at most {largest}, not {value}")
 
 
 #: Options that mean something for endpoints only.

@@ -186,7 +186,7 @@ def probe_endpoint(
         return False, f"{address} does not answer within {timeout:g} s"
     except openai.APIConnectionError as failure:
         return False, f"{address} cannot be reached ({_root(failure)})"
-    except (openai.APIError, ValueError, TypeError, AttributeError):
+    except (openai.APIError, ValueError, TypeError, AttributeError, RecursionError):
         return False, f"{address} answers something else than a list of models"
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return True, f"{address} serves {shown or 'no model'}"
@@ -529,6 +529,7 @@ class OpenAIEngine:
                 openai.APIError,
                 ArithmeticError,
                 AttributeError,
+                RecursionError,  # JSON nested deeper than Python reads
                 TypeError,
                 ValueError,
             ) as failure:
@@ -853,7 +854,7 @@ def _check(
         ("timeout", timeout),
     ):
         if value is not None and not (math.isfinite(value) and value > 0):
-            raise ConfigurationError(f"{name} must be greater than 0, not {value}")
+            raise ConfigurationError(f"{name} must be a finite number above 0, not {value}")
 
 
 def _read_key(address: str, name: str | None) -> str:
