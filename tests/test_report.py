@@ -459,6 +459,8 @@ def test_references_alone(tmp_path: Path) -> None:
         cc.findings(path)
     cc.score(path, resamples=20)
     text = cc.report(path).read_text(encoding="utf-8")
+    few = "Caution: 20 resamples are too few for 95% intervals, which need at least 40"
+    assert text.index(few) < text.index('<p class="answer">')
     assert "no predicted change whose size or direction" in text
     answer, first, second, third = cc.findings(path)
     n = len(Study.open(path).pairs())
