@@ -15,6 +15,7 @@ import scipy.stats
 from reference import multinomial as reference
 from reference.metrics import quantile
 from reference.resampling import members, two_level
+from surveys_by_year import PLACE, gold_by_year
 
 import chronocore as cc
 from chronocore.claims import CLAIMS
@@ -40,14 +41,11 @@ def asked(built_study, tmp_path_factory):
     study = tmp_path_factory.mktemp("gold error") / "study"
     shutil.copytree(built_study, study)
     opened = cc.Study.open(study)
-    keys = ("survey", "variable", "country")
-    gold: dict[tuple, dict[int, list[float]]] = {}
-    for row in opened.gold().to_pylist():
-        gold.setdefault(tuple(row[k] for k in keys), {})[row["year"]] = row["probs"]
+    gold = gold_by_year(opened)
     rng = np.random.default_rng(3)
     rows = []
     for prompt in opened.prompts().to_pylist():
-        years = gold[tuple(prompt[k] for k in keys)]
+        years = gold[tuple(prompt[k] for k in PLACE)]
         mean = np.mean(list(years.values()), axis=0)
         own = mean if prompt["year"] is None else np.array(years[prompt["year"]])
         shares = 0.5 * own + 0.3 * mean + 0.2 * rng.dirichlet(np.full(len(mean), 2.0))

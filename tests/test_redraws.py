@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from reference import multinomial as reference
+from surveys_by_year import PLACE, gold_by_year
 
 import chronocore as cc
 from chronocore.config import ScoreSettings
@@ -34,17 +35,14 @@ def blurred_study(built_study, tmp_path_factory):
     study = tmp_path_factory.mktemp("redraws") / "study"
     shutil.copytree(built_study, study)
     opened = cc.Study.open(study)
-    keys = ("survey", "variable", "country")
-    gold: dict[tuple, dict[int, list[float]]] = {}
-    for row in opened.gold().to_pylist():
-        gold.setdefault(tuple(row[k] for k in keys), {})[row["year"]] = row["probs"]
+    gold = gold_by_year(opened)
     for name, seed in (("near", 1), ("far", 2)):
         rng = np.random.default_rng(seed)
         rows = []
         for prompt in opened.prompts().to_pylist():
             if prompt["kind"] == "modal":
                 continue
-            years = gold[tuple(prompt[k] for k in keys)]
+            years = gold[tuple(prompt[k] for k in PLACE)]
             mean = np.mean(list(years.values()), axis=0)
             target = mean if prompt["year"] is None else np.array(years[prompt["year"]])
             noise = rng.dirichlet(np.full(len(mean), 2.0))

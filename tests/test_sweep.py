@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from surveys_by_year import PLACE, gold_by_year
 
 import chronocore as cc
 import chronocore_data
@@ -31,16 +32,13 @@ def swept(built_study, tmp_path_factory):
     study = tmp_path_factory.mktemp("sweep") / "study"
     shutil.copytree(built_study, study)
     opened = cc.Study.open(study)
-    keys = ("survey", "variable", "country")
-    gold: dict[tuple, dict[int, list[float]]] = {}
-    for row in opened.gold().to_pylist():
-        gold.setdefault(tuple(row[k] for k in keys), {})[row["year"]] = row["probs"]
+    gold = gold_by_year(opened)
     rng = np.random.default_rng(1)
     rows = []
     for prompt in opened.prompts().to_pylist():
         if prompt["kind"] == "modal":
             continue
-        years = gold[tuple(prompt[k] for k in keys)]
+        years = gold[tuple(prompt[k] for k in PLACE)]
         mean = np.mean(list(years.values()), axis=0)
         target = mean if prompt["year"] is None else np.array(years[prompt["year"]])
         probs = 0.4 * target + 0.4 * mean + 0.2 * rng.dirichlet(np.full(len(mean), 2.0))

@@ -125,7 +125,8 @@ def main() -> None:
         elif isinstance(error, MemoryError):
             say("Error: not enough memory for this")
         elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            say("Error: the output cannot be written: no space is left where it goes")
+            where = error.filename or "the output"
+            say(f"Error: {where} cannot be written: no space is left where it goes")
             # What is buffered would fail once more at the end of the process.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         else:

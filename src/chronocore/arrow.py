@@ -25,6 +25,8 @@ __all__ = [
     "byte_column",
     "column_array",
     "frame_table",
+    "positions_among",
+    "row_keys",
     "rows_of",
     "scalar_column",
 ]
@@ -345,3 +347,18 @@ def broadcast_rows(*named: tuple[str, Rows]) -> tuple[list[Rows], tuple[int, ...
                 f"{name} has {rows.lengths[row]}"
             )
     return out, shape
+
+
+def row_keys(table: pa.Table, columns: Sequence[str]) -> pa.Array:
+    """Return one text a row that identifies the values of ``columns``."""
+    parts = [
+        pc.fill_null(pc.cast(table[column].combine_chunks(), pa.string()), "-")
+        for column in columns
+    ]
+    return pc.binary_join_element_wise(*parts, "\x1f")
+
+
+def positions_among(wanted: pa.Array, among: pa.Array) -> NDArray[np.int64]:
+    """Return where each wanted key stands in ``among``; -1 where it does not."""
+    found = pc.fill_null(pc.index_in(wanted, value_set=among), -1)
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)

@@ -170,7 +170,7 @@ def _one_level(
 
 def ends(replicates: Floats, confidence_level: float) -> tuple[Floats, Floats]:
     """Return the type-7 percentile ends of each column; resamples without a value are left out."""
-    tail = (1 - confidence_level) / 2
+    levels = level_ends(confidence_level)
     low = np.full(replicates.shape[1], np.nan)
     high = low.copy()
     for j in range(replicates.shape[1]):
@@ -178,7 +178,7 @@ def ends(replicates: Floats, confidence_level: float) -> tuple[Floats, Floats]:
         if np.isnan(column).any():
             column = column[~np.isnan(column)]
         if len(column):
-            low[j], high[j] = np.quantile(column, [tail, 1 - tail])
+            low[j], high[j] = np.quantile(column, levels)
     return low, high
 
 

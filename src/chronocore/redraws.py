@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chronocore.arrow import Rows, rows_of
+from chronocore.arrow import Rows, positions_among, row_keys, rows_of
 from chronocore.errors import InvalidInputError, StudyError
 from chronocore.identity import derived_seed
 from chronocore.inference import seed_base
@@ -22,8 +22,6 @@ from chronocore.scores import (
     Integers,
     PairPredictions,
     PairScores,
-    _keys,
-    _positions,
     against_gold,
     default_columns,
 )
@@ -76,7 +74,7 @@ class GoldRedraws:
 
     def __init__(self, gold: pa.Table, *, seed: int = 0, repeats: int = REDRAWS) -> None:
         self.repeats = repeats
-        self._keys = _keys(gold, ["survey", "variable", "country", "year"])
+        self._keys = row_keys(gold, ["survey", "variable", "country", "year"])
         self._rows = rows_of(gold["probs"].combine_chunks(), "gold")
         n_eff = np.asarray(gold["n_eff"].to_numpy(zero_copy_only=False), dtype=np.float64)
         bad = np.flatnonzero(~(np.isfinite(n_eff) & (n_eff >= 0.5)))
@@ -115,7 +113,7 @@ class GoldRedraws:
             The column that names the time point of each pair.
         """
         where = ["survey", "variable", "country"]
-        row = _positions(_keys(pairs, [*where, year]), self._keys)
+        row = positions_among(row_keys(pairs, [*where, year]), self._keys)
         if (row < 0).any():
             raise StudyError(
                 "gold.parquet does not hold the two years of every pair; build it again"

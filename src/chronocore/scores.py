@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chronocore import schema
-from chronocore.arrow import Rows, rows_of
+from chronocore.arrow import Rows, positions_among, row_keys, rows_of
 from chronocore.errors import StudyError
 from chronocore.metrics import (
     BOUNDARIES,
@@ -120,21 +120,6 @@ def _flat(rows: Rows) -> tuple[Integers, Integers]:
     return np.arange(total) + np.repeat(rows.starts - begins, rows.lengths), begins
 
 
-def _keys(table: pa.Table, columns: Sequence[str]) -> pa.Array:
-    """Return one text a row that identifies the values of ``columns``."""
-    parts = [
-        pc.fill_null(pc.cast(table[column].combine_chunks(), pa.string()), "-")
-        for column in columns
-    ]
-    return pc.binary_join_element_wise(*parts, "\x1f")
-
-
-def _positions(wanted: pa.Array, among: pa.Array) -> Integers:
-    """Return where each wanted key stands in ``among``; -1 where it does not."""
-    found = pc.fill_null(pc.index_in(wanted, value_set=among), -1)
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
 def pair_predictions(
     pairs: pa.Table,
     gold: pa.Table,
@@ -160,22 +145,24 @@ def pair_predictions(
         pc.is_valid(predictions["probs"]),
     )
     valid = predictions.select(["prompt_id", "probs"]).filter(usable)
-    prompt = _positions(valid["prompt_id"].combine_chunks(), asked["prompt_id"].combine_chunks())
+    prompt = positions_among(
+        valid["prompt_id"].combine_chunks(), asked["prompt_id"].combine_chunks()
+    )
     valid = valid.filter(pa.array(prompt >= 0))
     where = ["survey", "variable", "country"]
-    answered = _keys(asked.select([*where, "year"]), [*where, "year"]).take(
+    answered = row_keys(asked.select([*where, "year"]), [*where, "year"]).take(
         pa.array(prompt[prompt >= 0])
     )
     answers = rows_of(valid["probs"].combine_chunks(), "predictions")
-    location = _keys(pairs, where)
+    location = row_keys(pairs, where)
     undated_key = pc.binary_join_element_wise(location, "-", "\x1f")
-    old_key, new_key = (_keys(pairs, [*where, year]) for year in ("year_old", "year_new"))
-    found = np.stack([_positions(key, answered) for key in (old_key, new_key, undated_key)])
+    old_key, new_key = (row_keys(pairs, [*where, year]) for year in ("year_old", "year_new"))
+    found = np.stack([positions_among(key, answered) for key in (old_key, new_key, undated_key)])
     kept = np.flatnonzero((found >= 0).all(axis=0))
 
     supports = rows_of(_supports(items), "support")
-    item = _positions(_keys(pairs, where[:2]), _keys(items, where[:2]))[kept]
-    point_pair = _positions(_keys(gold, where), location.take(pa.array(kept)))
+    item = positions_among(row_keys(pairs, where[:2]), row_keys(items, where[:2]))[kept]
+    point_pair = positions_among(row_keys(gold, where), location.take(pa.array(kept)))
     inside = np.flatnonzero(point_pair >= 0)
     years = np.asarray(gold["year"].to_numpy(), dtype=np.int64)[inside]
     order = np.lexsort((years, point_pair[inside]))
@@ -337,7 +324,7 @@ def _strata_ranks(nearest: Floats, strata: Integers) -> tuple[Integers, Integers
 
 def _strata(pairs: pa.Table) -> Integers:
     """Return the stratum of each pair: survey x number of available time points."""
-    keys = _keys(pairs, ("survey", "n_timepoints"))
+    keys = row_keys(pairs, ("survey", "n_timepoints"))
     codes = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False)
     return np.asarray(codes, dtype=np.int64)
 

@@ -23,10 +23,12 @@ from chronocore.config import CLUSTERS
 from chronocore.engines.reference import gold_digest, outdated
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.identity import canonical_json, derived_seed
-from chronocore.inference import _ideal_mean, _rank_law, _rank_place, bootstrap, seed_base
+from chronocore.inference import _ideal_mean, bootstrap, seed_base
 from chronocore.intervals import (
     column_estimates,
     ends,
+    level_ends,
+    median_laws,
     moved_back,
     two_level_replicates,
     units_of,
@@ -44,6 +46,7 @@ from chronocore.scores import (
 )
 from chronocore.store import Study
 from chronocore.tables.cells import Benchmark
+from chronocore.tables.measures import DEFAULT_PLACES, MEDIAN_COSINE, MEDIAN_RATIO, NAMING
 from chronocore.tolerance import above, at_least, at_most
 from chronocore_kernels import multinomial, resampling, two_level
 from chronocore_kernels.jit import threads
@@ -86,15 +89,6 @@ _DRAWS_A_THREAD = 20_000
 _SHIFTED = SHIFTS[1:]
 
 _ANYWHERE = (-np.inf, np.inf)
-#: Between what a mean or median can lie.
-_BOUNDS = {
-    "median_ratio": (0.0, np.inf),
-    "median_cosine": (-1.0, 1.0),
-    "newest_default": (0.0, 1.0),
-    "benefit_older": (-1.0, 1.0),
-    "benefit_newer": (-1.0, 1.0),
-    "benefit_gap": (-2.0, 2.0),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +228,14 @@ class _Sample:
         The same under every redraw of gold; NaN, or a negative code, where undefined.
     clusters : (n,) int64, optional
         What is resampled whole.
+    bounds : (float, float)
+        Between what their mean and median can lie.
     """
 
     values: NDArray[Any]
     redrawn: NDArray[Any] | None = None
     clusters: Integers | None = None
+    bounds: tuple[float, float] = _ANYWHERE
 
     def __len__(self) -> int:
         return len(self.values)
@@ -272,6 +269,16 @@ _COLUMNS: dict[str, Callable[[PairScores], NDArray[Any]]] = {
     "gap": lambda scores: scores.benefit_old - scores.benefit_new,
 }
 
+#: Between what their means and medians can lie.
+_BOUNDS = {
+    "ratio": MEDIAN_RATIO.bounds,
+    "cosine": MEDIAN_COSINE.bounds,
+    "newest": DEFAULT_PLACES[2].bounds,
+    "benefit_older": NAMING["older"][0].bounds,
+    "benefit_newer": NAMING["newer"][0].bounds,
+    "gap": (-2.0, 2.0),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
@@ -299,7 +306,7 @@ class _Pairs:
         if self.redrawn is not None:
             column = self.redrawn.column(name, self.scores.tau)
             again = column[:, self.place[inside]]
-        return self._sample(values, again, inside)
+        return replace(self._sample(values, again, inside), bounds=_BOUNDS.get(name, _ANYWHERE))
 
     def observed(self, inside: Flags, values: NDArray[Any]) -> _Sample:
         """Return what predictions alone decide, and no redraw changes."""
@@ -326,11 +333,6 @@ class _Drawing:
 
     def _seed(self, *parts: str) -> int:
         return derived_seed(self.seed, "sweep", *self.stream, *parts)
-
-    @property
-    def _levels(self) -> Floats:
-        tail = (1 - self.confidence_level) / 2
-        return np.array([tail, 1 - tail])
 
     def _few_threads(self) -> AbstractContextManager[None]:
         """Return the threads for one draw a resample."""
@@ -362,7 +364,12 @@ class _Drawing:
                 drawn = multinomial.multinomial_counts(counts, seed_base(seed), self.resamples)
                 for measure, members in classes.items():
                     own = np.ascontiguousarray(drawn[list(members)].sum(axis=0, dtype=np.int32))
-                    low, high = resampling.count_quantiles(own[None], n, self._levels)[0][0] / n
+                    low, high = (
+                        resampling.count_quantiles(own[None], n, level_ends(self.confidence_level))[
+                            0
+                        ][0]
+                        / n
+                    )
                     found[measure, group] = _Statistic(
                         finding, "share", float(counts[list(members)].sum() / n), float(low),
                         float(high), n, own / n,
@@ -422,7 +429,7 @@ class _Drawing:
             return _Statistic(
                 finding, "", result.estimate, low, high, len(values), result.replicates
             )
-        return self._drawn(finding, "", "median", sample, seed, _BOUNDS.get(measure, _ANYWHERE))
+        return self._drawn(finding, "", "median", sample, seed)
 
     def mean(
         self, finding: str, measure: str, group: str, sample: _Sample, unit: str = "W"
@@ -437,7 +444,7 @@ class _Drawing:
             replicates = _mean_replicates(values, self.resamples, seed)
             estimate = float(values.mean())
             return self._moved(finding, unit, estimate, len(values), replicates, None)
-        return self._drawn(finding, unit, "mean", sample, seed, _BOUNDS.get(measure, _ANYWHERE))
+        return self._drawn(finding, unit, "mean", sample, seed)
 
     def _drawn(
         self,
@@ -446,7 +453,6 @@ class _Drawing:
         statistic: str,
         sample: _Sample,
         seed: int,
-        bounds: tuple[float, float],
     ) -> _Statistic:
         """Return a mean or median of clusters, or of redrawn gold."""
         values = np.asarray(sample.values, dtype=np.float64)
@@ -454,14 +460,13 @@ class _Drawing:
         if statistic == "median" and sample.clusters is None and not np.isnan(redrawn).any():
             replicates = np.empty(self.resamples)
             # All redraws have one size, and so one law of the rank.
-            rank, fraction = _rank_place(len(values), 0.5)
-            first, chances, moves = _rank_law(len(values), rank, fraction > 0)
-            threshold, alias = resampling.alias_table(chances)
+            law = median_laws(np.array([len(values)]))
             with self._few_threads():
                 for r, ascending in enumerate(np.sort(redrawn[: self.resamples], axis=1)):
                     size = len(range(r, self.resamples, len(redrawn)))
                     replicates[r :: len(redrawn)] = resampling.rank_replicates(
-                        ascending, rank, fraction, first, threshold, alias, moves,
+                        ascending, law.ranks[0], law.fractions[0], law.firsts[0],
+                        law.threshold, law.alias, law.moves,
                         seed_base(derived_seed(seed, f"redraw {r}")), size,
                     )  # fmt: skip
         else:
@@ -474,7 +479,7 @@ class _Drawing:
             for column in (values, redrawn)
         )
         moved = None if sample.redrawn is None else pooled - estimate
-        return self._moved(finding, unit, estimate, len(values), replicates, moved, bounds)
+        return self._moved(finding, unit, estimate, len(values), replicates, moved, sample.bounds)
 
     def _moved(
         self,

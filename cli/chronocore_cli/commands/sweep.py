@@ -117,7 +117,7 @@ def sweep(
         )
     from chronocore.tables import too_few_resamples
 
-    few = too_few_resamples(resamples, 0.95)
+    few = too_few_resamples(result.resamples, result.confidence_level)
     if few:
         say(f"note: {few}")
     emit(as_json, plain(result), _lines(study, result))

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from chronocore.arrow import row_keys
 from chronocore.engines.base import Answer, Request, RunSettings
 from chronocore.errors import ConfigurationError
 
@@ -42,10 +42,7 @@ def gold_digest(gold: pa.Table) -> str:
         Schema :data:`chronocore.schema.GOLD`.
     """
     columns = ("survey", "variable", "country", "study", "wave", "year")
-    parts = [
-        pc.fill_null(pc.cast(gold[name].combine_chunks(), pa.string()), "-") for name in columns
-    ]
-    keys = pc.binary_join_element_wise(*parts, "\x1f").to_pylist()
+    keys = row_keys(gold, columns).to_pylist()
     probs = gold["probs"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
     digest = hashlib.sha256("\n".join(keys).encode())
     digest.update((np.round(probs, _DIGITS) + 0.0).astype("<f8").tobytes())
