@@ -45,8 +45,8 @@ PRESETS = ("open-sample", *chronocore_data.presets())
 
 Names = str | list[str]
 
-#: What intervals can resample.
-CLUSTERS = ("pair", "country", "variable")
+#: What intervals can resample, and what is said of the resamples.
+CLUSTERS = {"pair": "", "country": " of whole countries", "variable": " of whole questions"}
 
 
 class Columns(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):

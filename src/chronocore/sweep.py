@@ -52,7 +52,7 @@ from chronocore_kernels import multinomial, resampling, two_level
 from chronocore_kernels.jit import threads
 
 __all__ = [
-    "MAXIMUM_RESAMPLES",
+    "MAXIMUM_SWEEP_RESAMPLES",
     "SUPPORTED",
     "Failure",
     "FindingSummary",
@@ -74,7 +74,7 @@ Key = tuple[str, float, float, int]
 SUPPORTED = 0.95
 
 #: Replicates of some sixty statistics are in memory at a time: half a gigabyte of them.
-MAXIMUM_RESAMPLES = 1_000_000
+MAXIMUM_SWEEP_RESAMPLES = 1_000_000
 _MAXIMUM_SEEDS = 10_000
 
 # Failures that a summary lists by name; all of them are in the dataset.
@@ -757,8 +757,9 @@ def _grid(
     )
     require(0 <= seed < 2**63 - seeds, f"seed must lie between 0 and {2**63 - 1 - seeds}")
     require(
-        1 <= resamples <= MAXIMUM_RESAMPLES,
-        f"resamples of a sweep must lie between 1 and {MAXIMUM_RESAMPLES:,}, not {resamples:,}",
+        1 <= resamples <= MAXIMUM_SWEEP_RESAMPLES,
+        f"resamples of a sweep must lie between 1 and {MAXIMUM_SWEEP_RESAMPLES:,}, "
+        f"not {resamples:,}",
     )
     require(0 < confidence_level < 1, f"confidence_level must lie in (0, 1): {confidence_level}")
     require(cluster in CLUSTERS, f"cluster must be one of {', '.join(CLUSTERS)}, not {cluster!r}")

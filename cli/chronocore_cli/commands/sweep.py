@@ -131,11 +131,12 @@ def _lines(study: Path, result: SweepResult) -> list[str]:
         f"{len(result.runs)} runs",
         f"{len(result.seeds)} seeds",
     ]
-    whole = {"pair": "", "country": " of whole countries", "variable": " of whole questions"}
+    from chronocore.config import CLUSTERS
+
     gold = ", with the surveys' own sampling error" if result.gold_error else ""
     lines = [
         f"{result.cells:,} cells ({' x '.join(sizes)}), {result.resamples:,} resamples"
-        f"{whole[result.cluster]} each{gold}; {result.computed:,} computed now",
+        f"{CLUSTERS[result.cluster]} each{gold}; {result.computed:,} computed now",
         "cells in which a finding holds, and in which it holds in at least 95% of the resamples:",
     ]
     for one in result.findings:

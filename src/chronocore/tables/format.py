@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronocore.config import CLUSTERS
 from chronocore.errors import ConfigurationError
 from chronocore.metrics import BOUNDARIES
 from chronocore.tables.cells import POOLED, SMALL_N, TableSpec
@@ -80,7 +81,6 @@ intervals from 1,000 resamples, seed 0.'
     boundaries = settings["boundaries"]
     values = BOUNDARIES[boundaries] if isinstance(boundaries, str) else boundaries
     cluster = settings.get("cluster", "pair")
-    whole = {"pair": "", "country": " of whole countries", "variable": " of whole questions"}
     gold = ", with the surveys' own sampling error" if settings.get("gold_error") else ""
     thresholds = (
         f"Tolerance {settings['tau']:g}; {settings['retain'] * 100:g}% of pairs retained; "
@@ -91,7 +91,7 @@ intervals from 1,000 resamples, seed 0.'
     few = too_few_resamples(settings["resamples"], settings["confidence_level"])
     return (
         f"{thresholds}; {settings['confidence_level'] * 100:g}% bootstrap intervals from "
-        f"{settings['resamples']:,} resamples{whole[cluster]}, seed {settings['seed']}{gold}."
+        f"{settings['resamples']:,} resamples{CLUSTERS[cluster]}, seed {settings['seed']}{gold}."
     ) + (f" Caution: {few}." if few else "")
 
 

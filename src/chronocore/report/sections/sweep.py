@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chronocore.config import CLUSTERS
 from chronocore.errors import StudyError
 from chronocore.report.sections import Section, Sentence
 from chronocore.results import Results
@@ -31,7 +32,6 @@ def section(results: Results) -> Section | None:
         f"{len(swept.runs)} runs × {len(swept.boundaries)} boundary sets × {len(swept.tau)} "
         f"tolerances × {len(swept.retain)} filter levels × {len(swept.seeds)} bootstrap seeds"
     )
-    whole = {"pair": "", "country": " of whole countries", "variable": " of whole questions"}
     gold = " that carry the surveys' own sampling error" if swept.gold_error else ""
     skipped = [
         Sentence(f"{plain(label)} was not swept: {why}.", ("sweep.json: skipped",))
@@ -43,7 +43,7 @@ def section(results: Results) -> Section | None:
         heading="In how many combinations of choices do the findings hold?",
         text=(
             f"Every finding was checked in every combination of {grid}, with "
-            f"{swept.resamples:,} resamples{whole[swept.cluster]} each{gold}. A cell is one run "
+            f"{swept.resamples:,} resamples{CLUSTERS[swept.cluster]} each{gold}. A cell is one run "
             "under one combination."
         ),
         sentences=(*sentences, *skipped),
