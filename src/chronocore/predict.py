@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from chronocore.asking import Asking
 from chronocore.elicitation import read_answer
 from chronocore.engines import (
+    INSTRUCTIONS,
     Engine,
     EngineArguments,
     EngineOptions,
@@ -29,11 +30,12 @@ from chronocore.engines.file import RUN_METADATA
 from chronocore.engines.reference import outdated
 from chronocore.errors import ConfigurationError, EngineError, StudyError
 from chronocore.identity import run_id
-from chronocore.prompts import INSTRUCTIONS, KINDS, prompts_table
+from chronocore.prompts import KINDS, prompts_table
 from chronocore.sampling import sample_notes, sampled_prompts
 from chronocore.storage import location
 from chronocore.store import Study, write_parquet
 from chronocore.stream import Progress, Stop
+from chronocore.text import LONGEST_NAME, is_plain_name, plain
 
 __all__ = [
     "PredictResult",
@@ -262,11 +264,10 @@ def check_request(
         raise ConfigurationError(
             f"unknown instruction {options.instruction!r}; known: {', '.join(INSTRUCTIONS)}"
         )
-    if name is not None and not (
-        name.isprintable() and name.strip() == name and 0 < len(name) <= 100
-    ):
+    if name is not None and not is_plain_name(name):
         raise ConfigurationError(
-            "a run's name is 1 to 100 printable characters without spaces at its ends"
+            f"a run's name is 1 to {LONGEST_NAME} printable characters with single spaces "
+            "between words"
         )
     if options.elicitation != "verbalized" and "modal" in kinds:
         raise ConfigurationError(
@@ -384,6 +385,7 @@ def predict(
         **engine_arguments,
     )
     check_request(kinds, options, name=name, repeats=repeats, sample=sample, by=by)
+    name = None if name is None else plain(name)
     stop = Stop()
     with stop.installed():
         engine = open_engine(model, options, opened.gold) if isinstance(model, str) else model

@@ -12,13 +12,10 @@ from chronocore import schema
 from chronocore.elicitation import option_letters
 from chronocore.identity import prompt_id, time_point_key
 
-__all__ = ["INSTRUCTIONS", "KINDS", "prompts_table", "render_prompt"]
+__all__ = ["KINDS", "prompts_table", "render_prompt"]
 
 #: Kinds of prompt, in the order they are asked.
 KINDS = ("dated", "undated", "modal")
-
-#: Instructions a distribution prompt can be written in; modal prompts have one wording.
-INSTRUCTIONS = ("default", "national", "hundred_adults")
 
 
 def _option_line(code: int, label: str, letter: str | None) -> str:

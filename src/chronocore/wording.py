@@ -1,25 +1,19 @@
-"""Text of questions and labels as a page or a figure can show it."""
+"""Short wordings of questions, for pages and figures."""
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-__all__ = ["plain", "wordings"]
+from chronocore.text import plain
+
+__all__ = ["wordings"]
 
 #: Questions that start alike for so many characters are told apart by what follows.
 _SHARED = 40
 _BEFORE = 18
 _WORDING = 76
-
-
-def plain(text: str, limit: int | None = None) -> str:
-    """Return text without control and formatting characters, cut to ``limit`` characters."""
-    kept = "".join(c if unicodedata.category(c) not in ("Cc", "Cf", "Cs") else " " for c in text)
-    kept = " ".join(kept.split())
-    return kept if limit is None or len(kept) <= limit else kept[: limit - 1].rstrip() + "…"
 
 
 def _common(a: str, b: str) -> int:
@@ -40,7 +34,7 @@ def wordings(items: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
 
     Questions that begin with the same words keep the words in which they differ.
     """
-    texts = {(i["survey"], i["variable"]): plain(i["text"]) for i in items}
+    texts = {(i["survey"], i["variable"]): plain(i["text"], None) for i in items}
     # Of sorted texts, the neighbours share the longest beginning.
     ordered = sorted(set(texts.values()))
     shared = dict.fromkeys(ordered, 0)

@@ -12,6 +12,9 @@ import pyarrow as pa
 
 from chronocore.engines.base import (
     ELICITATIONS,
+    INSTRUCTIONS,
+    LARGEST_MAX_TOKENS,
+    LARGEST_SEED,
     Answer,
     Engine,
     Option,
@@ -25,6 +28,7 @@ from chronocore.errors import ConfigurationError
 
 __all__ = [
     "ELICITATIONS",
+    "INSTRUCTIONS",
     "LARGEST_MAX_TOKENS",
     "LARGEST_SEED",
     "REFERENCES",
@@ -45,10 +49,6 @@ __all__ = [
 ]
 
 ModelSpec = tuple[str, str]
-
-#: What the columns of a run and of its answers hold: 32 and 64 bits with a sign.
-LARGEST_MAX_TOKENS = 2**31 - 1
-LARGEST_SEED = 2**63 - 1
 
 _ENGINES = ("vllm", "openai", "reference", "file")
 

@@ -15,6 +15,9 @@ from typing import Any, Protocol
 
 __all__ = [
     "ELICITATIONS",
+    "INSTRUCTIONS",
+    "LARGEST_MAX_TOKENS",
+    "LARGEST_SEED",
     "STATUSES",
     "Answer",
     "Engine",
@@ -31,6 +34,13 @@ __all__ = [
 #: Ways to get a distribution out of a model: it is asked for the distribution; it is asked many
 #: times for one option; the probabilities of its first token are read.
 ELICITATIONS = ("verbalized", "sampled", "logprob")
+
+#: Instructions a distribution prompt can be written in; modal prompts have one wording.
+INSTRUCTIONS = ("default", "national", "hundred_adults")
+
+#: What the columns of a run and of its answers hold: 32 and 64 bits with a sign.
+LARGEST_MAX_TOKENS = 2**31 - 1
+LARGEST_SEED = 2**63 - 1
 
 #: What can become of a prompt (definitions, section 4).
 STATUSES = frozenset({"ok", "recovered", "refused", "truncated", "invalid", "error"})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from chronocore.engines.base import STATUSES, Answer, Request, RunSettings
+from chronocore.engines.base import (
+    ELICITATIONS,
+    INSTRUCTIONS,
+    LARGEST_MAX_TOKENS,
+    LARGEST_SEED,
+    STATUSES,
+    Answer,
+    Request,
+    RunSettings,
+)
 from chronocore.errors import ConfigurationError, InvalidInputError
 from chronocore.identity import run_id
+from chronocore.text import LONGEST_NAME, plain
 
 __all__ = ["RUN_METADATA", "FileEngine"]
 
@@ -43,6 +55,42 @@ _COLUMNS: dict[str, pa.DataType] = {
 _LOCATION = ("survey", "variable", "country", "year")
 
 
+def _undecodable(column: pa.ChunkedArray) -> int | None:
+    """Return the first row whose text is not UTF-8, if the column holds text."""
+    if not pa.types.is_string(column.type):
+        return None
+    for row, value in enumerate(column.cast(pa.binary()).to_pylist()):
+        try:
+            (value or b"").decode()
+        except UnicodeDecodeError:
+            return row
+    return None
+
+
+def _plain(text: str | None) -> str | None:
+    return None if text is None else plain(text)
+
+
+def _impossible(settings: RunSettings) -> str | None:
+    """Return which setting no run of a study can have, and why."""
+    for name, known in (("elicitation", ELICITATIONS), ("instruction", INSTRUCTIONS)):
+        value = getattr(settings, name)
+        if value not in known:
+            return f"an unknown {name}, {plain(value)!r}; known: {', '.join(known)}"
+    for name, least, largest in (
+        ("max_tokens", 1, LARGEST_MAX_TOKENS),
+        ("seed", -LARGEST_SEED - 1, LARGEST_SEED),
+    ):
+        value = getattr(settings, name)
+        if value is not None and not least <= value <= largest:
+            return f"{name} {value}; it is a whole number from {least} to {largest}"
+    for name in ("temperature", "top_p"):
+        value = getattr(settings, name)
+        if value is not None and not 0 <= value < math.inf:
+            return f"{name} {value}; it is a number from 0"
+    return None
+
+
 class FileEngine:
     """Answers prompts from a Parquet file.
 
@@ -63,21 +111,12 @@ class FileEngine:
         self, path: Path, instruction: str = "default", elicitation: str = "verbalized"
     ) -> None:
         self._stopped = False
-        try:
-            content = path.read_bytes()
-            table = pq.read_table(pa.BufferReader(content))
-        except FileNotFoundError:
-            raise ConfigurationError(f"there is no file {path}") from None
-        except (OSError, pa.ArrowException) as error:
-            raise ConfigurationError(
-                f"{path} is no readable Parquet file; write your predictions with to_parquet "
-                f"(pandas) or write_parquet (polars) ({str(error).splitlines()[0]})"
-            ) from None
         self.path = path
-        self.notes = {"file": path.name}
+        content, table = self._opened()
+        self.notes = {"file": plain(path.name)}
         self.label: str | None = None
         self.settings = RunSettings(
-            model=path.stem,
+            model=plain(path.stem) or "file",
             engine="file",
             engine_version="1",
             revision="sha256:" + hashlib.sha256(content).hexdigest(),
@@ -86,29 +125,58 @@ class FileEngine:
         )
         exported = (table.schema.metadata or {}).get(RUN_METADATA)
         if exported is not None:
-            self.settings, self.notes = self._exported_run(exported)
-        names = set(table.column_names)
+            self._take_run(exported)
+        self._check_columns(table.schema)
+        self._rows = self._index(self._typed(table))
+
+    def _opened(self) -> tuple[bytes, pa.Table]:
+        """Return the bytes of the file and its table, with names that can be read."""
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            raise ConfigurationError(f"there is no file {self.path}") from None
+        except OSError as error:
+            raise ConfigurationError(
+                f"{self.path} cannot be opened ({error.strerror}); check that it is a file and "
+                "that you may read it"
+            ) from None
+        try:
+            table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
+            table.column_names  # noqa: B018  # decodes them
+        except MemoryError:
+            raise  # says nothing about the file
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            raise ConfigurationError(
+                f"{self.path} is no readable Parquet file; write your predictions with to_parquet "
+                f"(pandas) or write_parquet (polars) ({plain(str(error))})"
+            ) from None
+        return content, table
+
+    def _check_columns(self, schema: pa.Schema) -> None:
+        names = set(schema.names)
         self._by_id = "prompt_id" in names
+        has = plain(", ".join(schema.names)) or "no column"
         if not self._by_id and not set(_LOCATION) <= names:
             raise ConfigurationError(
-                f"{path} needs a column prompt_id, or all of {', '.join(_LOCATION)}; "
-                f"it has {', '.join(table.column_names)}"
+                f"{self.path} needs a column prompt_id, or all of {', '.join(_LOCATION)}; "
+                f"it has {has}"
             )
         if not names & {"probs", "text"}:
             raise ConfigurationError(
-                f"{path} needs a column probs (lists) or text; "
-                f"it has {', '.join(table.column_names)}"
+                f"{self.path} needs a column probs (lists) or text; it has {has}"
             )
+        for name in _COLUMNS:
+            if schema.names.count(name) > 1:
+                raise ConfigurationError(f"{self.path} has two columns {name}; keep one")
         if "probs" in names and not (
-            pa.types.is_list(table.schema.field("probs").type)
-            or pa.types.is_large_list(table.schema.field("probs").type)
-            or pa.types.is_fixed_size_list(table.schema.field("probs").type)
+            pa.types.is_list(schema.field("probs").type)
+            or pa.types.is_large_list(schema.field("probs").type)
+            or pa.types.is_fixed_size_list(schema.field("probs").type)
         ):
             raise ConfigurationError(
-                f"{path}: probs must be a column of lists of numbers, "
-                f"it is {table.schema.field('probs').type}"
+                f"{self.path}: probs must be a column of lists of numbers, "
+                f"it is {schema.field('probs').type}"
             )
-        self._rows = self._index(self._typed(table))
 
     def _typed(self, table: pa.Table) -> pa.Table:
         """Cast every column that is read to its type, or say which one cannot be."""
@@ -140,34 +208,56 @@ class FileEngine:
                 ):
                     raise pa.ArrowInvalid(f"{column.type}, not text")
                 columns[name] = column.cast(kind)
+                columns[name].validate(full=True)
+            except MemoryError:
+                raise
             except pa.ArrowException as error:
-                raise ConfigurationError(
-                    f"{self.path}, column {name}: {str(error).splitlines()[0]}"
-                ) from None
+                row = _undecodable(columns[name]) if name in columns else None
+                where = f"column {name}" if row is None else f"row {row}, column {name}"
+                what = plain(str(error)) if row is None else "the text is not UTF-8; write it anew"
+                raise ConfigurationError(f"{self.path}, {where}: {what}") from None
         statuses = set(columns["status"].to_pylist()) - {None} if "status" in columns else set()
         if statuses - STATUSES:
             raise ConfigurationError(
-                f"{self.path}, column status: {sorted(statuses - STATUSES)[0]!r} is none of "
+                f"{self.path}, column status: {plain(min(statuses - STATUSES))!r} is none of "
                 f"{', '.join(sorted(STATUSES))}"
             )
         return pa.table(columns)
 
-    def _exported_run(self, metadata: bytes) -> tuple[RunSettings, dict[str, str]]:
+    def _take_run(self, metadata: bytes) -> None:
+        """Take over settings, notes and label of the run that the file carries."""
         try:
             data = json.loads(metadata)
             settings = msgspec.convert(data["settings"], RunSettings)
             notes = msgspec.convert(data["notes"], dict[str, str])
-            genuine = data["run_id"] == run_id(settings)
-            self.label = msgspec.convert(data.get("label"), str | None)
+            label = msgspec.convert(data.get("label"), str | None)
+            problem = _impossible(settings)
+            genuine = problem is not None or data["run_id"] == run_id(settings)
+        except RecursionError:
+            raise ConfigurationError(
+                f"{self.path}: the run it carries cannot be read (nested too deep); export it again"
+            ) from None
         except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
             raise ConfigurationError(
-                f"{self.path}: the run it carries cannot be read ({error}); export it again"
+                f"{self.path}: the run it carries cannot be read ({plain(str(error))}); "
+                "export it again"
             ) from None
+        if problem is not None:
+            raise ConfigurationError(f"{self.path}: the run it carries has {problem}")
         if not genuine:
             raise ConfigurationError(
                 f"{self.path}: the run it carries does not match its id; export it again"
             )
-        return settings, notes
+        texts = {
+            name: plain(value) for name, value in asdict(settings).items() if isinstance(value, str)
+        }
+        if not texts["model"]:
+            raise ConfigurationError(
+                f"{self.path}: the run it carries names no model; export it again"
+            )
+        self.settings = replace(settings, **texts)  # type: ignore[arg-type]
+        self.notes = {plain(name): plain(value) for name, value in notes.items()}
+        self.label = plain(label or "", LONGEST_NAME) or None
 
     def _index(self, table: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:
         rows: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -239,9 +329,9 @@ class FileEngine:
                 text=text if values is not None or recorded else (text or ""),
                 probs=values,
                 status=row["status"] if recorded else None,
-                reason=row.get("reason") if recorded else None,
+                reason=_plain(row.get("reason")) if recorded else None,
                 thinking=row.get("thinking"),
-                finish_reason=row.get("finish_reason"),
+                finish_reason=_plain(row.get("finish_reason")),
                 prompt_tokens=row.get("prompt_tokens"),
                 completion_tokens=row.get("completion_tokens"),
             )

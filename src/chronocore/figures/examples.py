@@ -34,8 +34,8 @@ from chronocore.figures.sheet import Drawing, Sheet
 from chronocore.figures.svg import colour
 from chronocore.metrics import SHIFTS
 from chronocore.tables import number, words
+from chronocore.text import plain
 from chronocore.tolerance import ATOL
-from chronocore.wording import plain
 
 __all__ = [
     "changed_mode",
@@ -77,7 +77,7 @@ def _paragraph(
 def _head(sheet: Sheet, pair: Row, extent: float, lines: int = 3) -> Spec:
     """Return the country and the question above an example."""
     where = f"{sheet.country(pair)}, {pair['year_old']} and {pair['year_new']}"
-    question = wrapped(plain(sheet.item(pair)["text"]), WIDTH, lines=lines)
+    question = wrapped(plain(sheet.item(pair)["text"], None), WIDTH, lines=lines)
     rows = _paragraph([where], 0, weight="bold")
     rows += _paragraph(question, _LINE, role="muted")
     return flow(rows, _LINE * (1 + len(question)) + 2, extent=extent)
@@ -346,7 +346,7 @@ def _card(lines: Sequence[tuple[str, str]], y: float) -> tuple[list[Row], list[R
     boxes: list[Row] = []
     shown: list[tuple[str, str]] = []
     for text, role in lines:
-        parts = wrapped(plain(text), WIDTH - 16, size) if text.strip() else [""]
+        parts = wrapped(plain(text, None), WIDTH - 16, size) if text.strip() else [""]
         shown += [(part, role) for part in parts]
     if len(shown) > _PROMPT_LINES:
         shown = [*shown[:_PROMPT_LINES], ("…", "")]
@@ -433,7 +433,8 @@ def prompt_example(sheet: Sheet) -> Drawing | str:
             f"{pair['variable']}, {pair['year_old']}. The newer prompt is the same but for the "
             f"year, {pair['year_new']}; the undated one has no year. {_EXAMPLE_RULE}"
         ),
-        description=f"Text of a prompt: {plain(prompt['system'])} {plain(prompt['user'])}",
+        description="Text of a prompt: "
+        f"{plain(prompt['system'], None)} {plain(prompt['user'], None)}",
         sources=("prompts.parquet: system, user",),
         spec=flow(rows, height, boxes),
     )
@@ -483,7 +484,7 @@ def modal_prompt(sheet: Sheet) -> Drawing | str:
             "very strong shift whose most common answer changes and is ten points ahead in both "
             "years."
         ),
-        description=f"Text of a prompt: {plain(prompt['user'])} Labels: {'; '.join(shown)}.",
+        description=f"Text of a prompt: {plain(prompt['user'], None)} Labels: {'; '.join(shown)}.",
         sources=("prompts.parquet: system, user", "pairs.parquet: mode_old, mode_new, gold"),
         spec=flow(rows, y + 5 + _LINE * len(shown) + 2, boxes),
     )
@@ -670,7 +671,7 @@ def four_patterns(sheet: Sheet) -> Drawing | str:
             .encode(x=x, y=y, color=own)
         )
     legend = key([("survey", "reference", "circle"), ("predicted", "model", "circle")], extent)
-    question = wrapped(plain(item["text"]), WIDTH, lines=3)
+    question = wrapped(plain(item["text"], None), WIDTH, lines=3)
     head = flow(
         _paragraph([f"{where[0]} {where[1]}"], 0, weight="bold")
         + _paragraph(question, _LINE, role="muted"),

@@ -41,8 +41,8 @@ from chronocore.metrics import SHIFTS
 from chronocore.results import Cell
 from chronocore.score import RunSummary
 from chronocore.tables import SMALL_N, number, words
+from chronocore.text import plain
 from chronocore.tolerance import ATOL
-from chronocore.wording import plain
 
 __all__ = [
     "accuracy",

@@ -13,7 +13,8 @@ from chronocore.metrics import SHIFTS
 from chronocore.results import Cell, Results
 from chronocore.score import RunSummary
 from chronocore.tables import SMALL_N, words
-from chronocore.wording import plain, wordings
+from chronocore.text import plain
+from chronocore.wording import wordings
 
 __all__ = ["Builder", "Drawing", "Omitted", "Sheet"]
 

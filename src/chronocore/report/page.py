@@ -44,7 +44,8 @@ from chronocore.tables import (
     wide,
     words,
 )
-from chronocore.wording import plain, wordings
+from chronocore.text import plain, visible
+from chronocore.wording import wordings
 
 __all__ = ["page"]
 
@@ -462,14 +463,6 @@ def _examples(results: Results, given: Mapping[str, pa.Table], prompts: Prompts)
     return groups
 
 
-def _printable(text: str) -> str:
-    """Return a model's answer with control characters made visible, cut to a readable length."""
-    shown = "".join(
-        c if c in "\n\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
-    return shown if len(shown) <= _ANSWER_LENGTH else shown[:_ANSWER_LENGTH] + " …"
-
-
 def _unusable(results: Results, given: Mapping[str, pa.Table], prompts: Prompts) -> list[Row]:
     """Return answers of models that carry no distribution, a few a run and reason."""
     short = wordings(results.study.items().to_pylist())
@@ -504,7 +497,7 @@ def _unusable(results: Results, given: Mapping[str, pa.Table], prompts: Prompts)
                     + ("no year" if year is None else f"{year}"),
                     "question": short[survey, variable],
                     "code": f"{survey} {variable}",
-                    "text": _printable(row["text"]),
+                    "text": visible(row["text"], _ANSWER_LENGTH),
                     "raw": row["text"],
                 }
             )

@@ -17,8 +17,8 @@ from chronocore.figures.draw import Figure, render
 from chronocore.figures.marks import INTERVAL, Row, Spec, beside, stack, width_of
 from chronocore.figures.marks import title as heading
 from chronocore.figures.svg import colour
+from chronocore.text import plain
 from chronocore.tolerance import above
-from chronocore.wording import plain
 
 __all__ = ["NAMES", "Drawn", "draw"]
 

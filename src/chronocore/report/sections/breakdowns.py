@@ -7,7 +7,7 @@ from typing import Any
 from chronocore.report.sections import Section, Sentence, filled
 from chronocore.results import Results
 from chronocore.tables import number, words
-from chronocore.wording import plain
+from chronocore.text import plain
 
 __all__ = ["ORDER", "section"]
 

@@ -7,7 +7,7 @@ from chronocore.errors import StudyError
 from chronocore.report.sections import Section, Sentence
 from chronocore.results import Results
 from chronocore.sweep import load_sweep
-from chronocore.wording import plain
+from chronocore.text import plain
 
 __all__ = ["ORDER", "section"]
 
