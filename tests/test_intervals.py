@@ -179,8 +179,17 @@ def test_simultaneous_intervals_equal_the_reference():
     rng = np.random.default_rng(6)
     values = rng.random((3, 40))
     values[1] += 0.2
-    other = np.where(rng.random((3, 25)) < 0.2, np.nan, rng.normal(size=(3, 25)))
+    other = np.where(rng.random((3, 45)) < 0.2, np.nan, rng.normal(size=(3, 45)))
     measures = [Measure("x", "all", "mean", values), Measure("y", "some", "median", other)]
+    # A class of three pairs would be as far from zero in many a resample as all others together.
+    few = Measure("z", "few", "mean", 5 + rng.normal(size=(3, 3)))
+    result = paired_differences([*measures, few], ["a", "b", "c"], n_resamples=300, seed=9)
+    for one in result.differences[6:]:
+        assert one.low < one.estimate < one.high
+        assert math.isnan(one.simultaneous_low)
+        assert math.isnan(one.simultaneous_high)
+        assert math.isnan(one.p_value)
+        assert one.n == one.units == 3
     result = paired_differences(measures, ["a", "b", "c"], n_resamples=300, seed=9)
     estimates, replicates = [], []
     for measure in measures:
@@ -206,6 +215,62 @@ def test_simultaneous_intervals_equal_the_reference():
         assert one.simultaneous_low < one.low < one.high < one.simultaneous_high
     assert [d.n for d in result.differences[:3]] == [40] * 3
     assert result.differences[3].n == (~np.isnan(other[0]) & ~np.isnan(other[1])).sum()
+
+
+def test_few_pairs_or_clusters_take_no_part_in_the_maximum():
+    rng = np.random.default_rng(16)
+    values = rng.normal(size=(2, 60))
+    for n, clusters, units in (
+        (19, None, 19), (20, None, 20), (60, np.arange(60) // 3, 20), (60, np.arange(60) // 4, 15),
+    ):  # fmt: skip
+        measure = Measure("x", "all", "mean", values[:, :n], clusters)
+        alone = paired_differences([measure], ["a", "b"])
+        (one,) = alone.differences
+        assert (one.n, one.units) == (n, units)
+        assert alone.comparisons == (units >= 20)
+        assert math.isnan(one.simultaneous_low) == math.isnan(one.p_value) == (units < 20)
+        assert one.low < one.estimate < one.high
+        whole = Measure("y", "whole", "mean", values)
+        beside = paired_differences([measure, whole], ["a", "b"])
+        if units < 20:
+            only = paired_differences([whole], ["a", "b"])
+            assert beside.critical_value == only.critical_value
+            assert beside.comparisons == 1
+
+
+@pytest.mark.parametrize("statistic", ["mean", "median"])
+@pytest.mark.parametrize("clustered", [False, True])
+def test_two_models_are_compared_on_the_pairs_of_both(statistic, clustered, monkeypatch):
+    rng = np.random.default_rng(17)
+    values = rng.random((3, 90))
+    evaluated = np.ones((3, 90), dtype=bool)
+    evaluated[0, :30] = evaluated[1, 60:] = False
+    clusters = np.arange(90) % 30 if clustered else None
+    redrawn = values[:, None] + 0.1 * rng.normal(size=(3, 4, 90))
+    for again in (None, redrawn):
+        measure = Measure("x", "all", statistic, values, clusters, again, evaluated)
+        result = paired_differences([measure], ["a", "b", "c"], seed=3)
+        own = {(one.first, one.second): one for one in result.differences}
+        assert [one.n for one in result.differences] == [30, 60, 60]
+        for (a, b), one in own.items():
+            inside = evaluated["abc".index(a)] & evaluated["abc".index(b)]
+            first, second = (values["abc".index(name)][inside] for name in (a, b))
+            expected = getattr(np, statistic)(first) - getattr(np, statistic)(second)
+            assert one.estimate == pytest.approx(expected, abs=1e-14)
+            # What lies outside of the pairs of both decides nothing.
+            other = values.copy()
+            other[:, ~inside] = rng.random((3, int((~inside).sum())))
+            changed = Measure("x", "all", statistic, other, clusters, None, evaluated)
+            if again is None:
+                same = paired_differences([changed], ["a", "b", "c"], seed=3).differences
+                (twin,) = [d for d in same if (d.first, d.second) == (a, b)]
+                assert (twin.estimate, twin.low, twin.high) == (one.estimate, one.low, one.high)
+        with monkeypatch.context() as patch:
+            patch.setattr("chronocore.differences._DEVIATIONS", 1)
+            parts = paired_differences([measure], ["a", "b", "c"], seed=3)
+        assert parts == result
+    with pytest.raises(cc.InvalidInputError, match="evaluated must be true or false"):
+        paired_differences([Measure("x", "all", "mean", values, evaluated=evaluated[:2])], "abc")
 
 
 def cc_seed(seed, group):

@@ -68,7 +68,7 @@ def test_the_limits_hold_in_python_and_in_the_study_file(answered):
 
 def test_differences_keep_one_number_a_resample():
     rng = np.random.default_rng(0)
-    measures = [Measure(f"m{i}", f"g{i}", "mean", rng.random((6, 12))) for i in range(40)]
+    measures = [Measure(f"m{i}", f"g{i}", "mean", rng.random((6, 24))) for i in range(40)]
     labels = list("abcdef")
     small = paired_differences(measures, labels, n_resamples=500, seed=1)
     tracemalloc.start()

@@ -274,7 +274,6 @@ def test_differences_equal_the_plain_computation(several):
         label: {r["pair_id"]: r for r in several.scores(runs[label]).to_pylist() if r["retained"]}
         for label in models
     }
-    common = sorted(set.intersection(*(set(own) for own in scores.values())))
     rows = cells(several, "differences")
     order = list(dict.fromkeys(r["label"] for r in rows if r["label"] is not None))
     assert {(r["label"], r["item"]) for r in rows if r["label"]} == set(
@@ -284,7 +283,10 @@ def test_differences_equal_the_plain_computation(several):
     for row in rows:
         if row["label"] is None:
             continue
-        ids = [i for i in common if row["group"] in ("all", scores["alpha"][i]["shift"])]
+        both = scores[row["label"]].keys() & scores[row["item"]].keys()
+        ids = [i for i in both if row["group"] in ("all", scores[row["label"]][i]["shift"])]
+        assert row["n"] <= len(ids)
+        assert (row["low"] is None) == (row["n"] < 20)
         first, second = ([scores[label][i] for i in ids] for label in (row["label"], row["item"]))
         if row["measure"] == "both":
             value = [Fraction(100 * sum(s["outcome"] == "both" for s in own), len(own))
@@ -317,7 +319,52 @@ def test_differences_equal_the_plain_computation(several):
         row["low"] is not None and row["high"] > row["low"] for row in rows if row["label"]
     )
     assert said["comparisons"]["estimate"] == wide_enough
-    assert said["comparisons"]["n"] == len(common)
+    assert said["comparisons"]["n"] == len(set.union(*(set(own) for own in scores.values())))
+    assert "Not compared: persistence (a reference, shown beside every run)." in text
+
+
+def test_differences_are_pairwise_and_say_who_is_left_out(built_study, tmp_path, run_cli):
+    path = tmp_path / "study"
+    shutil.copytree(built_study, path)
+    study = cc.Study.open(path)
+    gold = {}
+    for row in study.gold().to_pylist():
+        where = (row["survey"], row["variable"], row["country"])
+        gold.setdefault(where, {})[row["year"]] = row["probs"]
+    for name in ("alpha", "beta"):
+        cc.predict(study, Formula(gold, name, 0.5), name=name)
+    cc.predict(study, Formula(gold, "some", 0.5), name="some", sample=8)
+    cc.predict(study, Formula(gold, "one kind", 0.5), name="one kind", kinds=("dated",))
+    cc.predict(study, "reference:uniform")
+    cc.score(study, resamples=200)
+    rows = cells(study, "differences")
+    retained = {
+        run["label"]: {r["pair_id"] for r in study.scores(run["run_id"]).to_pylist()
+                       if r["retained"]}
+        for run in study.runs().to_pylist() if run["label"] in ("alpha", "beta", "some")
+    }  # fmt: skip
+    assert 0 < len(retained["some"]) < 8 < len(retained["alpha"])
+    for a, b in (("alpha", "beta"), ("alpha", "some"), ("beta", "some")):
+        (row,) = [
+            r for r in rows
+            if (r["label"], r["item"], r["group"], r["measure"]) == (a, b, "all", "both")
+        ]  # fmt: skip
+        assert row["n"] == len(retained[a] & retained[b])
+        assert (row["low"] is None) == (b == "some")
+    done = run_cli("tables", path, "differences", "--intervals")
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 0
+    assert f"some retains {len(retained['some'])} pairs and shares at most" in said
+    assert "its differences have no interval" in said
+    assert re.search(r"Not compared: one kind \([^)]+\)\.", said)
+    assert "Not compared: uniform (a reference, shown beside every run)." in said
+    # One run that can be compared is none to compare with.
+    for name in ("beta", "some"):
+        cc.remove_run(study, name)
+    cc.score(study, resamples=50)
+    done = run_cli("tables", path, "differences")
+    said = " ".join(done.stdout.split())
+    assert "needs at least two runs. Not compared: one kind" in said
 
 
 def concordance(ranked):

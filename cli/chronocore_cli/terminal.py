@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chronocore.tables import TABLES, Comparison, WideTable, page, wide
+from chronocore.tables import TABLES, Comparison, WideTable, page, remarks, wide
 from chronocore.tables.published import comparison_lines
 
 __all__ = ["print_comparison", "print_table"]
@@ -25,7 +25,8 @@ def print_table(name: str, table: pa.Table, *, intervals: bool = False) -> None:
     spec = TABLES[name]
     console.print(Text(f"{name}. {spec.title}", style="bold"))
     if not len(table):
-        console.print(Text(f"No rows; needs {spec.needs or 'scored pairs'}.", style="dim"))
+        said = " ".join([f"No rows; needs {spec.needs or 'scored pairs'}.", *remarks(table)])
+        console.print(Text(said, style="dim"))
         console.print()
         return
     layout = wide(name, table) if intervals else page(name, table)

@@ -23,6 +23,7 @@ from chronocore_kernels import resampling, two_level, unit_cells
 from chronocore_kernels.jit import threads
 
 __all__ = [
+    "SMALL_N",
     "Cell",
     "MedianLaws",
     "Units",
@@ -41,6 +42,9 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+#: A bootstrap of fewer units than this, pairs or clusters, is marked.
+SMALL_N = 20
 
 _MAXIMUM_CLASSES = 127
 

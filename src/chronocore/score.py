@@ -313,6 +313,7 @@ def score(
         instructions=_instruction_runs(scored),
         repeats=repeats,
         asked={run_id: _asked(entry.run) for run_id, entry in scored.items()},
+        left_out=_left_out(scored, skipped),
     )
     results = all_tables(context)
     result = ScoreResult(
@@ -333,6 +334,16 @@ def score(
     text = json.dumps(msgspec.to_builtins(result), indent=2, ensure_ascii=False) + "\n"
     opened.save_scores(files, list(scored), text.encode())
     return result
+
+
+def _left_out(scored: Mapping[str, _Scored], skipped: Mapping[str, str]) -> dict[str, str]:
+    """Return why runs are not evaluated themselves: they have no scores, or are references."""
+    found = dict(skipped)
+    if any(not entry.is_reference for entry in scored.values()):
+        for entry in scored.values():
+            if entry.is_reference:
+                found[entry.run["label"]] = "a reference, shown beside every run"
+    return found
 
 
 def _asked(run: Mapping[str, Any]) -> Asked:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from chronocore import schema
 from chronocore.config import ScoreSettings
 from chronocore.identity import derived_seed
+from chronocore.intervals import SMALL_N
 from chronocore.metrics import BOUNDARIES, SHIFTS
 from chronocore.noise import NoiseResult
 from chronocore.scores import Flags, Floats, Integers, PairScores
@@ -41,9 +42,6 @@ __all__ = [
     "by_shift",
     "clusters_of",
 ]
-
-#: Cells with fewer pairs than this are marked.
-SMALL_N = 20
 
 #: The value of ``survey`` in rows over the pairs of all surveys.
 POOLED = "all"
@@ -187,6 +185,8 @@ class Context:
         Runs with more than one answer to a prompt.
     asked : mapping of str to Asked
         By run_id, how a run asked its model.
+    left_out : mapping of str to str
+        By label, why a run of the study is not among the evaluated ones.
     """
 
     benchmark: Benchmark
@@ -198,6 +198,7 @@ class Context:
     instructions: list[InstructionRuns] = field(default_factory=list)
     repeats: list[RepeatedRun] = field(default_factory=list)
     asked: Mapping[str, Asked] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def intervals(self) -> Intervals:

@@ -460,7 +460,8 @@ def format_table(name: str, table: pa.Table, form: str, *, intervals: bool = Fal
         raise ConfigurationError(f"unknown format {form!r}; known: {', '.join(FORMATS)}")
     spec = TABLES[name]
     if not len(table):
-        empty = f"{spec.title}: nothing to show; needs {spec.needs or 'scored pairs'}."
+        nothing = f"{spec.title}: nothing to show; needs {spec.needs or 'scored pairs'}."
+        empty = " ".join([nothing, *remarks(table)])
         return f"**{name}. {empty}**\n" if form == "md" else f"% {name}. {empty}\n"
     layout = (wide if intervals else page)(name, table, thousands=form != "latex")
     return render(f"{name}. {spec.title}", layout, form, label=name)
