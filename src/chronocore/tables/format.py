@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping
@@ -15,9 +13,11 @@ import pyarrow.compute as pc
 
 from chronocore.config import CLUSTERS
 from chronocore.errors import ConfigurationError
+from chronocore.markup import csv_text, latex_text, markdown_name, markdown_text
 from chronocore.metrics import BOUNDARIES
 from chronocore.tables.cells import POOLED, SMALL_N, TableSpec
 from chronocore.tables.registry import TABLES
+from chronocore.text import plain
 
 __all__ = [
     "FORMATS",
@@ -161,7 +161,7 @@ def words(key: str | None) -> str:
 def _index(spec: TableSpec, dimensions: list[str], key: tuple[Any, ...]) -> list[str]:
     """Return what tells a line apart as a person reads it; names of runs stay as they are."""
     return [
-        (part or "") if name in spec.names else words(part)
+        plain(part or "") if name in spec.names else plain(words(part))
         for name, part in zip(dimensions, key, strict=True)
     ]
 
@@ -367,7 +367,9 @@ def page(name: str, table: pa.Table, *, thousands: bool = True) -> WideTable:
         columns.setdefault(
             place,
             tuple(
-                _heading(row["measure"], row["unit"]) if part == "measure" else words(row[part])
+                _heading(row["measure"], row["unit"])
+                if part == "measure"
+                else plain(words(row[part]))
                 for part in parts
             ),
         )
@@ -401,9 +403,10 @@ def _joined(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> Wid
     """Lay a table out with the items of each group in one cell."""
     items: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        known = items.setdefault((row["survey"], row["group"]), [])
-        if row["item"] not in known:
-            known.append(row["item"])
+        known = items.setdefault((plain(row["survey"] or ""), plain(row["group"] or "")), [])
+        item = plain(row["item"] or "")
+        if item not in known:
+            known.append(item)
     return WideTable(
         spec=spec,
         header=["survey", spec.group],
@@ -451,11 +454,8 @@ def format_table(name: str, table: pa.Table, form: str, *, intervals: bool = Fal
     if form == "json":
         return json.dumps(table.to_pylist(), ensure_ascii=False, indent=2) + "\n"
     if form == "csv":
-        sink = io.StringIO()
-        writer = csv.writer(sink, lineterminator="\n")
-        writer.writerow(table.column_names)
-        writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        return sink.getvalue()
+        columns = [column.to_pylist() for column in table.columns]
+        return csv_text(table.column_names, zip(*columns, strict=True))
     if form not in FORMATS:
         raise ConfigurationError(f"unknown format {form!r}; known: {', '.join(FORMATS)}")
     spec = TABLES[name]
@@ -473,30 +473,17 @@ def render(title: str, layout: WideTable, form: str, *, label: str) -> str:
     if form == "latex":
         return _latex(label, title.partition(". ")[2] or title, layout, header, lines)
 
-    def escape(text: str) -> str:
-        for sign, instead in (
-            ("\\", "\\\\"), ("|", "\\|"), ("&", "&amp;"), ("<", "&lt;"), ("\n", " "),
-        ):  # fmt: skip
-            text = text.replace(sign, instead)
-        return text
-
     over = [""] * (len(header) - len(layout.over)) + layout.over
     heads = [
         f"{outer}: {head}" if outer else head for outer, head in zip(over, header, strict=True)
     ]
-    body = [heads, ["---"] * len(heads), *lines]
-    text = "\n".join("| " + " | ".join(map(escape, line)) + " |" for line in body)
-    return f"**{title}**\n\n{text}\n\n{escape(layout.caption)}\n"
-
-
-_LATEX = str.maketrans(
-    {
-        "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
-        "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
-        "−": "$-$", "×": r"$\times$", "–": "--",
-    }
-)  # fmt: skip
+    names = len(layout.header)
+    body = [list(map(markdown_text, heads)), ["---"] * len(heads)]
+    body += [
+        [*map(markdown_name, line[:names]), *map(markdown_text, line[names:])] for line in lines
+    ]
+    text = "\n".join("| " + " | ".join(line) + " |" for line in body)
+    return f"**{title}**\n\n{text}\n\n{markdown_text(layout.caption)}\n"
 
 
 def _latex(
@@ -504,7 +491,7 @@ def _latex(
 ) -> str:
     n_index = len(layout.header)
     columns = "l" * n_index + "r" * (len(header) - n_index)
-    rows = [" & ".join(cell.translate(_LATEX) for cell in line) + r" \\" for line in lines]
+    rows = [" & ".join(latex_text(cell) for cell in line) + r" \\" for line in lines]
     # After the end of a line, an opening bracket or a star would belong to it.
     rows = [f"{{}}{row}" if row.startswith(("[", "*")) else row for row in rows]
     return "\n".join(
@@ -514,12 +501,12 @@ def _latex(
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             *_outer_headings(layout.over, len(header) - len(layout.over)),
-            " & ".join(cell.translate(_LATEX) for cell in header) + r" \\",
+            " & ".join(latex_text(cell) for cell in header) + r" \\",
             r"\midrule",
             *rows,
             r"\bottomrule",
             r"\end{tabular}",
-            rf"\caption{{{title.translate(_LATEX)}. {layout.caption.translate(_LATEX)}}}",
+            rf"\caption{{{latex_text(title)}. {latex_text(layout.caption)}}}",
             rf"\label{{tab:{label}}}",
             r"\end{table}",
             "",
@@ -537,8 +524,6 @@ def _outer_headings(over: list[str], before: int) -> list[str]:
             spans[-1] = (head, spans[-1][1], column)
         else:
             spans.append((head, column, column))
-    cells = [
-        rf"\multicolumn{{{b - a + 1}}}{{c}}{{{head.translate(_LATEX)}}}" for head, a, b in spans
-    ]
+    cells = [rf"\multicolumn{{{b - a + 1}}}{{c}}{{{latex_text(head)}}}" for head, a, b in spans]
     rules = "".join(rf"\cmidrule(lr){{{a}-{b}}}" for head, a, b in spans if head)
     return [" & ".join([""] * before + cells).strip() + r" \\", rules]

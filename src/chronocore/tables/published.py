@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -13,9 +11,11 @@ import pyarrow as pa
 
 import chronocore_data
 from chronocore.errors import ConfigurationError
+from chronocore.markup import csv_text, markdown_text
 from chronocore.tables.cells import SMALL_N
 from chronocore.tables.format import WideTable, number, render, words
 from chronocore.tables.registry import TABLES
+from chronocore.text import plain
 
 __all__ = ["Comparison", "compare_published", "comparison_lines", "format_comparison"]
 
@@ -231,12 +231,10 @@ def format_comparison(comparison: Comparison, form: str) -> str:
         }  # fmt: skip
         return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
     if form == "csv":
-        sink = io.StringIO()
-        writer = csv.writer(sink, lineterminator="\n")
-        writer.writerow(rows.column_names)
-        writer.writerows(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-        return sink.getvalue()
-    parts = [comparison.note + "\n" if form == "md" else f"% {comparison.note}\n"]
+        columns = [column.to_pylist() for column in rows.columns]
+        return csv_text(rows.column_names, zip(*columns, strict=True))
+    note = plain(comparison.note, None)
+    parts = [f"{markdown_text(note)}\n" if form == "md" else f"% {note}\n"]
     for name in dict.fromkeys(rows["table"].to_pylist()):
         header, lines = comparison_lines(comparison, name, thousands=form != "latex")
         spec = TABLES[name]

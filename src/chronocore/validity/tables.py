@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from chronocore.errors import ConfigurationError
+from chronocore.markup import csv_text, latex_text, markdown_name, markdown_text
 from chronocore.schema import SCHEMA_VERSION, chronocore_version
 from chronocore.validity.components import ComponentsResult, median_interval
 from chronocore.validity.protocol import Protocol
@@ -617,15 +616,6 @@ def cell(name: str, value: Any) -> str:
     return str(value)
 
 
-_LATEX = str.maketrans(
-    {
-        "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
-        "−": "$-$", "–": "--", "σ": r"$\sigma$", ">": "$>$", "<": "$<$",
-    }
-)  # fmt: skip
-
-
 def format_table(table: ValidityTable, form: str) -> str:
     """Return a table as text.
 
@@ -639,12 +629,7 @@ def format_table(table: ValidityTable, form: str) -> str:
     if form == "json":
         return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
     if form == "csv":
-        sink = io.StringIO()
-        writer = csv.writer(sink, lineterminator="\n")
-        writer.writerow(table.table.column_names)
-        for row in rows:
-            writer.writerow(["; ".join(v) if isinstance(v, list) else v for v in row.values()])
-        return sink.getvalue()
+        return csv_text(table.table.column_names, (row.values() for row in rows))
     if form not in FORMATS:
         raise ConfigurationError(f"unknown format {form!r}; known: {', '.join(FORMATS)}")
     header = list(table.heads.values())
@@ -654,15 +639,14 @@ def format_table(table: ValidityTable, form: str) -> str:
         for field in table.table.schema
     ]
     if form == "md":
-
-        def escape(text: str) -> str:
-            return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
-
         rule = ["---:" if right else "---" for right in numeric]
-        body = "\n".join(
-            "| " + " | ".join(map(escape, line)) + " |" for line in [header, rule, *lines]
-        )
-        return f"**{table.name}. {table.title}**\n\n{body}\n\n{table.note}\n"
+        body = [
+            list(map(markdown_text, header)),
+            rule,
+            *(map(markdown_name, line) for line in lines),
+        ]
+        text = "\n".join("| " + " | ".join(line) + " |" for line in body)
+        return f"**{table.name}. {table.title}**\n\n{text}\n\n{markdown_text(table.note)}\n"
     columns = "".join("r" if right else "l" for right in numeric)
     return "\n".join(
         [
@@ -670,12 +654,12 @@ def format_table(table: ValidityTable, form: str) -> str:
             r"\centering",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
-            " & ".join(head.translate(_LATEX) for head in header) + r" \\",
+            " & ".join(latex_text(head) for head in header) + r" \\",
             r"\midrule",
-            *(" & ".join(text.translate(_LATEX) for text in line) + r" \\" for line in lines),
+            *(" & ".join(latex_text(text) for text in line) + r" \\" for line in lines),
             r"\bottomrule",
             r"\end{tabular}",
-            rf"\caption{{{table.title.translate(_LATEX)}. {table.note.translate(_LATEX)}}}",
+            rf"\caption{{{latex_text(table.title)}. {latex_text(table.note)}}}",
             rf"\label{{tab:{table.name}}}",
             r"\end{table}",
             "",
