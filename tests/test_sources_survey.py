@@ -469,20 +469,23 @@ def test_value_labels_make_items_without_their_missing_codes():
 
 def test_points_between_labelled_ends_belong_to_the_scale():
     opinion({0: "Not at all", 10: "Completely", 77: "Refusal"}, [0, 3, 7, 10, 77, 10] * 4)
-    settings = {"preset": "issp-social-inequality", "variables": ["V5"]}
-    with pytest.raises(SourceError, match=r"one labelled option.*valid = \[0\]"):
-        read("ZA8790.sav", **settings)
-    data = read("ZA8790.sav", **settings, missing={"valid": [0]})
+    data = read("ZA8790.sav", preset="issp-social-inequality", variables=["V5"])
+    # 0 is an answer by its label, whatever the survey uses it for; 1 is a point nobody chose.
     assert [(o.code, o.label) for o in data.items[0].options] == [
-        (0, "Not at all"), (3, "3"), (7, "7"), (10, "Completely"),
+        (0, "Not at all"), *((c, str(c)) for c in range(1, 10)), (10, "Completely"),
     ]  # fmt: skip
     assert counts(data, "ZA8790_V5") == {"refused": 4}
+    assert any("points without a label, between labelled ones: 1-9" in n for n in data.notes)
+    assert any("0 ('Not at all') is an answer by its label" in n for n in data.notes)
 
 
-def test_a_doubtful_order_is_said_and_can_be_declared():
+def test_a_doubtful_order_stops_until_it_is_declared_or_confirmed():
     opinion({1: "Yes", 2: "No", 3: "It depends"}, [1, 2, 3, 1] * 5)
     settings = {"preset": "issp-social-inequality", "variables": ["V5"]}
-    data = read("ZA8790.sav", **settings)
+    with pytest.raises(SourceError, match=r"'It depends' stands at an end of the scale"):
+        read("ZA8790.sav", **settings)
+    data = read("ZA8790.sav", **settings, confirmed=["V5"])
+    assert [o.code for o in data.items[0].options] == [1, 2, 3]
     assert any("'It depends' stands at an end of the scale" in note for note in data.notes)
     data = read("ZA8790.sav", **settings, order={"V5": [1, 3, 2]})
     assert [o.code for o in data.items[0].options] == [1, 3, 2]

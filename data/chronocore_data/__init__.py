@@ -17,6 +17,7 @@ from typing import Any
 __all__ = [
     "catalog",
     "catalog_exclusions",
+    "non_response",
     "open_sample",
     "preset_text",
     "presets",
@@ -62,6 +63,15 @@ def catalog_exclusions(name: str) -> list[dict[str, str]]:
     Columns: ``variable``, ``wave7_question``, ``reason``.
     """
     return _rows(f"catalogs/{name}_excluded.csv")
+
+
+@cache
+def non_response() -> dict[str, Any]:
+    """Return the labels of codes that are no answers, by language and reason; do not change them.
+
+    ``head``, ``opinion`` and ``beside`` are no languages: see the file.
+    """
+    return tomllib.loads(_text("nonresponse.toml"))
 
 
 def open_sample() -> dict[str, Any]:

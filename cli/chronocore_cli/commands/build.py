@@ -134,6 +134,20 @@ def explanation_lines(found: Explanation) -> list[str]:
     if found.questions:
         lines += ["", f"Questions that can be used ({len(found.questions)})"]
         lines += [_question_line(question) for question in found.questions]
+    if found.doubtful:
+        lines += [
+            "",
+            f"Questions whose scale is in doubt, not in the settings below ({len(found.doubtful)})",
+            *map(_question_line, found.doubtful),
+            '  to use one: add it to variables, and confirmed = ["…"] takes it as shown, or',
+            "  [sources.order] QUESTION = [1, 2, …] lists the codes of its scale",
+        ]
+    if found.text:
+        lines += ["", f"Questions stored as text ({len(found.text)})"]
+        lines += [f"  {variable}: {what}" for variable, what in found.text.items()]
+    if found.unused:
+        lines += ["", f"Labelled columns that are no questions for a study ({len(found.unused)})"]
+        lines += [f"  {name}: {why}" for name, why in list(found.unused.items())[:200]]
     undeclared = [
         f"  {q.variable}: {_counted(q.undeclared)}" for q in found.questions if q.undeclared
     ]
@@ -180,4 +194,5 @@ def _question_line(question: Question) -> str:
     )
     if missing:
         line += f"; missing: {missing}"
-    return "\n".join([line, *(f"               {doubt}" for doubt in question.doubts)])
+    said = [*question.evidence, *(f"IN DOUBT: {doubt}" for doubt in question.doubts)]
+    return "\n".join([line, *(f"               {entry}" for entry in said)])

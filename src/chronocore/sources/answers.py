@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from chronocore.errors import SourceError
 from chronocore.sources.files import is_blank, parse_number
-from chronocore.sources.labels import missing_reason, same_label
-from chronocore.sources.presets import LETTERS, MissingCodes
+from chronocore.sources.labels import same_label
+from chronocore.sources.nonresponse import missing_reason
+from chronocore.sources.presets import LETTERS, VALID, MissingCodes
 
 __all__ = [
     "NOT_IN_THE_FILE",
@@ -56,6 +57,11 @@ class Coding:
         Ranges that the file declares missing.
     missing : MissingCodes
         Missing codes declared for the survey.
+    table_first : bool
+        The survey documents one table of negative codes for all of its questions; it goes before
+        their labels.
+    texts : dict of str to str
+        The file's labels of values that are text.
     """
 
     options: Mapping[int, int]
@@ -64,18 +70,30 @@ class Coding:
     labels: Mapping[int, str]
     user_missing: Sequence[tuple[float, float]]
     missing: MissingCodes
+    table_first: bool = False
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    def _declared(self, code: int) -> str | None:
+        """Return the reason of a code: the user's, its label's, or the habit of the survey."""
+        own = self.missing.own(code)
+        if own is not None and own != VALID:
+            return own
+        label = self.labels.get(code)
+        named = missing_reason(label) if label else None
+        habit = self.missing.habit(code)
+        if self.table_first and code < 0 and code not in _LETTER_OF:
+            return habit or named
+        return named or habit
 
     def reason(self, code: int) -> str:
         """Return why a code that is no option is no answer."""
-        declared = self.missing.reason(code)
-        label = self.labels.get(code)
-        named = missing_reason(label) if label else None
+        declared = self._declared(code)
         if any(low <= code <= high for low, high in self.user_missing):
-            return declared or named or FILE_MISSING
+            return declared or FILE_MISSING
         if code in self.off_scale:
             return OFF_SCALE
-        if declared or named:
-            return declared or str(named)
+        if declared:
+            return declared
         if code in _LETTER_OF:
             return f"missing {_LETTER_OF[code]}"
         return NOT_ON_SCALE
@@ -101,6 +119,9 @@ class Coding:
                         return OFF_SCALE
                 if is_blank(value):
                     return NO_VALUE
+                if value in self.texts:
+                    # A letter with a label is what the label says.
+                    return replace(self, texts={}).read(self.texts[value])
                 reason = missing_reason(value)
                 if reason is None:
                     raise ValueError(value)

@@ -104,10 +104,14 @@ class CatalogItem:
         labels: Mapping[int, str],
         *,
         positions: Mapping[int, float] | None = None,
+        aside: Mapping[int, str] | None = None,
         topic: str | None = None,
         topic_broad: str | None = None,
     ) -> CatalogItem:
-        """Make an item of value labels, in the order of their positions (by default, codes)."""
+        """Make an item of value labels, in the order of their positions (by default, codes).
+
+        ``aside`` are labelled answers that are no options.
+        """
         places = positions or {code: float(code) for code in labels}
         return cls(
             variable=variable,
@@ -119,12 +123,26 @@ class CatalogItem:
             topic_broad=topic_broad,
             order="",
             status="confirmed",
-            options=tuple(
-                CatalogOption(code, labels[code], places[code])
-                for code in sorted(labels, key=places.__getitem__)
+            options=(
+                *(
+                    CatalogOption(code, labels[code], places[code])
+                    for code in sorted(labels, key=places.__getitem__)
+                ),
+                *(
+                    CatalogOption(code, label, float(code), off_scale=True)
+                    for code, label in (aside or {}).items()
+                ),
             ),
             recode={},
         )
+
+    def in_order(self, order: Sequence[int]) -> CatalogItem:
+        """Return the item with the options in another order, at positions 1 to K."""
+        place = {code: float(i) for i, code in enumerate(order, start=1)}
+        scale = sorted(self.scale, key=lambda option: place[option.code])
+        off = [option for option in self.options if option.off_scale]
+        moved = [replace(option, position=place[option.code]) for option in scale]
+        return replace(self, options=(*moved, *off))
 
     def with_text(self, text: str, source: str) -> CatalogItem:
         """Return the item with another wording."""

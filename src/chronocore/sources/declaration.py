@@ -41,6 +41,10 @@ class Declaration:
     catalog : tuple of CatalogItem or None
         None: the items come from value labels.
     questionnaire : dict of str to str
+    order : dict of str to list of int
+        By variable: the codes of a scale, as the source declares them.
+    reverse, confirmed : frozenset of str
+        Variables.
     """
 
     source: Source
@@ -54,6 +58,9 @@ class Declaration:
     country: str | None
     catalog: tuple[CatalogItem, ...] | None
     questionnaire: Mapping[str, str]
+    order: Mapping[str, list[int]] = field(default_factory=dict)
+    reverse: frozenset[str] = frozenset()
+    confirmed: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)

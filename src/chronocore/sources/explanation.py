@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,16 +26,16 @@ from chronocore.sources.questions import (
     check_labels,
     coding_of,
     few,
-    scale_from_labels,
+    text_advice,
+    text_labels,
 )
 from chronocore.sources.respondents import Respondents, read_respondents
+from chronocore.sources.scale import MOST_POINTS, Asked, Scale, scale_from_labels
 from chronocore.sources.survey import codes_in
 from chronocore.tolerance import ATOL
 
 __all__ = ["Explanation", "Question", "explain"]
 
-# A scale that a distribution over options makes sense for.
-_MOST_OPTIONS = 11
 # The share of what a preset looks for that a file must have for the preset to be guessed.
 _FITS = 0.6
 
@@ -59,7 +59,10 @@ class Question:
         Answers that are none, by reason.
     undeclared : dict of str to int
         Values that are neither options nor declared missing.
+    evidence : tuple of str
+        What was concluded from the labels, and from what.
     doubts : tuple of str
+        What has to be confirmed before a study can use the question.
     """
 
     variable: str
@@ -70,6 +73,7 @@ class Question:
     answers: int
     missing: dict[str, int]
     undeclared: dict[str, int]
+    evidence: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
 
 
@@ -103,6 +107,12 @@ class Explanation:
         Country-waves (or country-years) by the weight they would use; ``none`` has none.
     questions : list of Question
         Questions that can be used.
+    doubtful : list of Question
+        Questions whose scale has to be confirmed first; the block leaves them out.
+    text : dict of str to str
+        Questions stored as text in place of codes, and what to do about them.
+    unused : dict of str to str
+        Labelled columns that are no questions for a study, and why.
     absent : list of str
         Questions of the catalog that the file lacks.
     unconfirmed : dict of str to str
@@ -130,6 +140,9 @@ class Explanation:
     unknown_countries: list[str] = field(default_factory=list)
     weights: dict[str, int] = field(default_factory=dict)
     questions: list[Question] = field(default_factory=list)
+    doubtful: list[Question] = field(default_factory=list)
+    text: dict[str, str] = field(default_factory=dict)
+    unused: dict[str, str] = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
     unconfirmed: dict[str, str] = field(default_factory=dict)
     conflicts: list[str] = field(default_factory=list)
@@ -289,12 +302,12 @@ def _read(declared: Declaration, one: OpenFile, result: Explanation) -> None:
         columns = [one.questions[item.variable] for item in items]
     else:
         used = {name.casefold() for name in one.roles.names()}
-        columns = [
-            column
-            for column in one.file.columns
-            if column.casefold() not in used
-            and len(scale_from_labels(declared, [(one.file, column, ())])[0]) >= 2
-        ]
+        labelled = [c for c in one.file.columns if c.casefold() not in used]
+        for column in labelled:
+            texts = text_labels(one.file, column)
+            if texts:
+                result.text[column] = text_advice(declared.preset.variable(column), texts)
+        columns = [c for c in labelled if one.file.value_labels.get(c)]
     table = read_columns(one.file, one.digest, [*one.roles.names(), *columns])
     result.rows = len(table)
     try:
@@ -323,17 +336,23 @@ def _read(declared: Declaration, one: OpenFile, result: Explanation) -> None:
             name = str(names[row]) if names[row] is not None else "none"
             result.weights[name] = result.weights.get(name, 0) + 1
     if declared.catalog is None:
-        items = _label_items(declared, one, columns, table, result)
-    for item in items:
-        result.questions.append(_question(declared, one, item, table, who))
-    if declared.catalog is None:
-        # A question asked once gives no pair.
-        result.questions = [q for q in result.questions if q.time_points >= 2]
+        for item, scale in _label_items(declared, one, columns, table, result):
+            question = _question(declared, one, item, table, who, scale)
+            if question.time_points < 2:
+                # A question asked once gives no pair.
+                result.unused[item.variable] = "answered at one time point only"
+            elif scale.doubts or question.doubts:
+                result.doubtful.append(question)
+            else:
+                result.questions.append(question)
         if not one.file.value_labels:
             result.notes.append(
                 "the file has no value labels; list the options of the questions in an item "
                 'catalog, and name it: items = "…"'
             )
+        return
+    for item in items:
+        result.questions.append(_question(declared, one, item, table, who))
 
 
 def _catalog_items(declared: Declaration, one: OpenFile, result: Explanation) -> CheckedItems:
@@ -360,17 +379,20 @@ def _label_items(
     columns: Sequence[str],
     table: pa.Table,
     result: Explanation,
-) -> list[CatalogItem]:
-    items: list[CatalogItem] = []
+) -> Iterator[tuple[CatalogItem, Scale]]:
     for column in columns:
-        options, doubts = scale_from_labels(declared, [(one.file, column, codes_in(table[column]))])
-        if not 2 <= len(options) <= _MOST_OPTIONS:
-            continue
+        asked = Asked(one.file, column, codes_in(table[column]))
+        scale = scale_from_labels([asked], declared.missing)
         variable = declared.preset.variable(column)
+        if len(scale.options) < 2 and not scale.doubts:
+            result.unused[variable] = f"{len(scale.options)} labelled option(s)"
+            continue
+        if len(scale.options) > MOST_POINTS and not scale.doubts:
+            result.unused[variable] = f"{len(scale.options)} options, more than a scale has"
+            continue
         one.questions[variable] = column
-        items.append(CatalogItem.from_labels(variable, one.file.labels.get(column, ""), options))
-        result.notes.extend(f"{variable}: {doubt}" for doubt in doubts)
-    return items
+        text = one.file.labels.get(column, "")
+        yield CatalogItem.from_labels(variable, text, scale.options, aside=scale.aside), scale
 
 
 def _respondents(declared: Declaration, one: OpenFile, table: pa.Table) -> Respondents:
@@ -390,7 +412,12 @@ def _respondents(declared: Declaration, one: OpenFile, table: pa.Table) -> Respo
 
 
 def _question(
-    declared: Declaration, one: OpenFile, item: CatalogItem, table: pa.Table, who: Respondents
+    declared: Declaration,
+    one: OpenFile,
+    item: CatalogItem,
+    table: pa.Table,
+    who: Respondents,
+    scale: Scale | None = None,
 ) -> Question:
     column = one.questions[item.variable]
     coding = coding_of(declared, item, one.file, column)
@@ -400,7 +427,8 @@ def _question(
             table[column], coding, who.group, len(who.groups), f"{one.name}, column {column}"
         )
     except SourceError as error:
-        return Question(item.variable, column, item.text, options, 0, 0, {}, {}, (str(error),))
+        doubts = (str(error),)
+        return Question(item.variable, column, item.text, options, 0, 0, {}, {}, (), doubts)
     valid = sum(answers.by_option().values(), np.zeros(len(who.groups), dtype=np.int64))
     points = {
         (study, wave if wave is not None else year)
@@ -416,6 +444,8 @@ def _question(
         answers=int(valid.sum()),
         missing={why: int(counts.sum()) for why, counts in answers.by_reason().items()},
         undeclared=answers.undeclared(),
+        evidence=() if scale is None else tuple(scale.evidence),
+        doubts=() if scale is None else tuple(scale.doubts),
     )
 
 

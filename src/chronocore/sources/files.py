@@ -13,6 +13,7 @@ import contextlib
 import csv
 import difflib
 import hashlib
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -86,6 +87,8 @@ class SurveyFile:
         Variable labels by column.
     value_labels : dict of str to dict of int to str
         Value labels by column and code, Stata's letters as their codes.
+    text_labels : dict of str to dict of str to str
+        Value labels of columns that hold text in place of codes.
     user_missing : dict of str to list of (float, float)
         Ranges that the file declares missing, by column.
     rows : int or None
@@ -105,6 +108,7 @@ class SurveyFile:
     columns: tuple[str, ...]
     labels: dict[str, str] = field(default_factory=dict)
     value_labels: dict[str, dict[int, str]] = field(default_factory=dict)
+    text_labels: dict[str, dict[str, str]] = field(default_factory=dict)
     user_missing: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     rows: int | None = None
     encoding: str | None = None
@@ -295,13 +299,17 @@ def _cannot_decode(path: Path, tried: Sequence[str | None]) -> SourceError:
     )
 
 
-def _code(value: Any) -> int | None:
-    """Return a labelled value as a code; text and fractions have none."""
+def _code(value: Any, is_text: bool) -> int | None:
+    """Return a labelled value as a code; words, fractions and NaN have none.
+
+    A letter stands for a missing value in Stata's numbers, and for itself in a column of text.
+    """
     if isinstance(value, str):
-        letter = value.lstrip(".").lower()
-        return LETTERS.get(letter)
-    number = float(value)
-    return int(number) if number == int(number) else None
+        if not is_text:
+            return LETTERS.get(value.lstrip(".").lower())
+        value = parse_number(value.strip())
+    number = math.nan if value is None else float(value)
+    return int(number) if math.isfinite(number) and number == int(number) else None
 
 
 def _fallbacks(kind: str) -> Sequence[str]:
@@ -340,17 +348,22 @@ def _open_statistical(path: Path, kind: str, encoding: str | None) -> SurveyFile
     for column, label in metadata.column_names_to_labels.items():
         if label:
             file.labels[column] = label.strip()
+    kinds = metadata.readstat_variable_types
+    file.text_columns = frozenset(c for c in metadata.column_names if kinds[c] == "string")
     for column, values in metadata.variable_value_labels.items():
-        codes = {_code(value): str(label).strip() for value, label in values.items()}
-        file.value_labels[column] = {c: label for c, label in codes.items() if c is not None}
+        is_text = column in file.text_columns
+        read = [(_code(value, is_text), str(label).strip()) for value, label in values.items()]
+        codes = {code: label for code, label in read if code is not None}
+        if is_text and len(codes) < len(values):
+            file.text_labels[column] = {str(v).strip(): str(t).strip() for v, t in values.items()}
+        else:
+            file.value_labels[column] = codes
     for column, ranges in metadata.missing_ranges.items():
         file.user_missing[column] = [
             (float(entry["lo"]), float(entry["hi"]))
             for entry in ranges
             if not isinstance(entry["lo"], str)
         ]
-    kinds = metadata.readstat_variable_types
-    file.text_columns = frozenset(c for c in metadata.column_names if kinds[c] == "string")
     # Names of these formats are clean; labels stand beside them.
     file.columns = file.raw_columns = tuple(metadata.column_names)
     return file

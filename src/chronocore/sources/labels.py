@@ -1,4 +1,4 @@
-"""What value labels say: why an answer is missing, and whether a scale is the one it should be.
+"""What value labels say: the code before them, and whether a scale is the one it should be.
 
 Labels of the same answer are worded differently from file to file ("Very important", "1. very").
 They are compared by their words, and a label is held against that of every option: a
@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from chronocore.sources.catalog import CatalogItem
+from chronocore.sources.nonresponse import missing_reason
 
 __all__ = [
     "LabelConflict",
     "clean_label",
+    "clean_labels",
     "compare_labels",
     "doubtful_order",
-    "missing_reason",
     "same_label",
     "says_nothing",
     "unconfirmed",
@@ -34,38 +35,6 @@ BETTER = 0.15
 NEGATED = 0.6
 
 _NEGATIONS = frozenset({"not", "no", "never", "none", "without"})
-
-# Reasons in the order they are looked for: "not available, not applicable" is the latter.
-_REASONS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (reason, re.compile("|".join(patterns)))
-    for reason, patterns in (
-        ("refused", (r"\brefus(?:ed|al|es)\b",)),
-        (
-            "don't know",
-            (r"\bdon ?t know\b", r"\bcan ?(?:t|not) (?:choose|say)\b", r"\bno opinion\b", r"^dk\b"),
-        ),
-        (
-            "not asked",
-            (
-                r"\bnot (?:asked|available)\b",
-                r"\bnot in(?:cluded)? (?:the )?survey\b",
-                r"\bskipped\b",
-                r"^nav\b",
-            ),
-        ),
-        ("not applicable", (r"\bnot applicable\b", r"\binapplicable\b", r"^[ni]ap\b")),
-        ("no answer", (r"\bno answer\b", r"\bnot answered\b", r"^na\b")),
-        (
-            "other missing",
-            (
-                r"\bmissing\b",
-                r"\bunknown\b",
-                r"\bnot (?:codable|classifiable)\b",
-                r"\buncodeable\b",
-            ),
-        ),
-    )
-)
 
 _MIDDLE = re.compile(
     r"^(?:neither|both|(?:it )?depends|undecided|not sure|other|don ?t mind|no difference)\b"
@@ -100,19 +69,72 @@ class LabelConflict:
         return f"{place} and should be {self.expected!r}"
 
 
+# A code before a label is one only if a separator follows it: "1. Agree", "(1) Agree", "1 = Agree".
+# "1 hour", "2 or more", "1-2 times", "1.5 hours" and "10%" are labels as they stand.
+_SEPARATED = (
+    r"^[\[(]\s*0*{code}\s*[\])]\s*[.:=–-]*\s*(?=[^\W\d]|\d+\b)",
+    r"^0*{code}\s*(?:\)|\]|:|=|=>|->|\.(?!\d))\s*[–-]?\s*(?=\S)",
+    r"^0*{code}\s*[–—-]\s*(?=[^\W\d]|[\"'“(])",
+    r"^0*{code}\s*,\s+(?=[^\W\d])(?!(?:or|and|to|oder|und|bis|ou|et|y|o|e)\b)",
+)
+# What may stand between a number and the thing that is counted: "3 or more children".
+_AMOUNT = re.compile(r"^(?:or|and|to|oder|und|bis|ou|et|à|o|u|y|e|of|en|tot|times?)\b")
+
+
 def clean_label(label: str, code: int) -> str:
-    """Return a label without the code that some files repeat before it.
+    """Return a label without the code that some files repeat before it, and a separator.
 
     Examples
     --------
-    >>> clean_label("1. Very important", 1), clean_label("10 Always", 10), clean_label("5", 5)
-    ('Very important', 'Always', '5')
+    >>> clean_label("1. Very important", 1), clean_label("1 hour", 1), clean_label("5", 5)
+    ('Very important', '1 hour', '5')
     """
     text = " ".join(label.split())
-    match = re.match(
-        rf"^[\[(]?{code}\s*[\])]?\s*[.:,=–-]*\s+(?=\S)|^{code}\s*[.:,=–-]+(?=\D)", text
-    )
-    return text[match.end() :] if match else text
+    number = rf"[-−]\s*{-code}" if code < 0 else str(code)
+    for pattern in _SEPARATED:
+        match = re.match(pattern.replace("{code}", number), text)
+        if match:
+            return text[match.end() :]
+    return text
+
+
+def _counts_something(rests: list[str]) -> bool:
+    """Tell whether what follows the codes is counted by them: hour, hours, hours or more."""
+    if any(_AMOUNT.match(rest) for rest in rests):
+        return True
+    stems = [re.match(r"[^\W\d]*", rest.casefold()) for rest in rests]
+    firsts = [stem[0] if stem else "" for stem in stems]
+    shortest = min(firsts, key=len)
+    alike = len(shortest) > 2 and all(first.startswith(shortest) for first in firsts)
+    # "1 Stunde", "2 Stunden"; but "1 Would help", "2 Would not help".
+    return alike and (len(set(firsts)) > 1 or not any(rest[0].isupper() for rest in rests))
+
+
+def clean_labels(labels: Mapping[int, str]) -> dict[int, str]:
+    """Return the labels of one question without the codes before them.
+
+    A number without a separator is the code only if every label of the question has its own.
+
+    Examples
+    --------
+    >>> clean_labels({1: "1 Agree", 2: "2 Disagree"}), clean_labels({1: "1 hour", 2: "2 hours"})
+    ({1: 'Agree', 2: 'Disagree'}, {1: '1 hour', 2: '2 hours'})
+    """
+    cleaned = {code: clean_label(label, code) for code, label in labels.items()}
+    rests: dict[int, str] = {}
+    for code, label in cleaned.items():
+        if re.fullmatch(rf"0*{code} 0*{code}", label):
+            rests[code] = str(code)
+            continue
+        if says_nothing(label):
+            continue
+        match = re.match(rf"^0*{code}\s+(?=[^\W\d])", label)
+        if match is None:
+            return cleaned
+        rests[code] = label[match.end() :]
+    if len(rests) < 2 or _counts_something(list(rests.values())):
+        return cleaned
+    return cleaned | rests
 
 
 def _words(label: str) -> str:
@@ -122,18 +144,6 @@ def _words(label: str) -> str:
 def says_nothing(label: str | None) -> bool:
     """Tell whether a label is empty or only repeats a number."""
     return label is None or not _words(label) or bool(re.fullmatch(r"[\d ]+", _words(label)))
-
-
-def missing_reason(label: str) -> str | None:
-    """Return why an answer with this label is none, or None if it is an answer.
-
-    Examples
-    --------
-    >>> missing_reason("Don't know"), missing_reason("NAP, other"), missing_reason("Agree")
-    ("don't know", 'not applicable', None)
-    """
-    text = _words(label)
-    return next((reason for reason, pattern in _REASONS if pattern.search(text)), None)
 
 
 @lru_cache(maxsize=100_000)
@@ -190,8 +200,9 @@ def compare_labels(
     moved: dict[int, int] = {}
     order = list(expected)
     off = set(known)
+    cleaned = clean_labels(found)
     for code, raw in found.items():
-        label = clean_label(raw, code)
+        label = cleaned[code]
         if says_nothing(label) or code in off:
             continue
         if code not in expected:
@@ -223,13 +234,14 @@ def unconfirmed(item: CatalogItem, found: Mapping[int, str]) -> str | None:
     An option that the catalog only numbers needs no label.
     """
     expected = {option.code: (option.label, *option.aliases) for option in item.scale}
+    cleaned = clean_labels(found)
     for code, names in expected.items():
         label = found.get(code)
         if says_nothing(label):
             if says_nothing(names[0]):
                 continue
             return f"code {code} should be {names[0]!r} and has no label"
-        shown = clean_label(str(label), code)
+        shown = cleaned[code]
         if _fit(shown, names) < CONFIRMS:
             return f"code {code} should be {names[0]!r} and is labelled {label!r}"
     off = [option.code for option in item.options if option.off_scale]

@@ -133,7 +133,7 @@ class MissingCodes:
     where : str
         For messages.
     otherwise : MissingCodes, optional
-        Asked for codes that are not declared here.
+        The habit of the survey programme, asked for codes that are not declared here.
 
     Examples
     --------
@@ -182,14 +182,29 @@ class MissingCodes:
                     'range like "-99..-5" or a Stata letter like ".a"'
                 )
 
-    def reason(self, code: int) -> str | None:
-        """Return why a code is missing, or None if it is not declared."""
+    def own(self, code: int) -> str | None:
+        """Return what is declared here for a code, :data:`VALID` included, or None."""
         found = self._exact.get(code)
         if found is None:
             found = next((why for low, high, why in self._ranges if low <= code <= high), None)
-        if found is None and self._otherwise is not None:
-            return self._otherwise.reason(code)
+        return found
+
+    def habit(self, code: int) -> str | None:
+        """Return why the survey programme takes a code for missing, unless declared otherwise."""
+        if self._otherwise is None or self.own(code) is not None:
+            return None
+        return self._otherwise.reason(code)
+
+    def reason(self, code: int) -> str | None:
+        """Return why a code is missing, or None if it is not declared."""
+        found = self.own(code)
+        if found is None:
+            return self.habit(code)
         return None if found == VALID else found
+
+    def codes(self) -> list[tuple[int, str]]:
+        """Return the single codes that are declared here, with their reasons."""
+        return list(self._exact.items())
 
 
 def _shown(code: int) -> str:

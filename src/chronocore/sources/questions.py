@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from chronocore.errors import ConfigurationError, SourceError
@@ -13,27 +13,32 @@ from chronocore.sources.declaration import Declaration, OpenFile, near
 from chronocore.sources.files import SurveyFile
 from chronocore.sources.labels import (
     LabelConflict,
-    clean_label,
+    clean_labels,
     compare_labels,
-    doubtful_order,
-    missing_reason,
     says_nothing,
     unconfirmed,
 )
-from chronocore.sources.presets import LETTERS
+from chronocore.sources.nonresponse import missing_reason
+from chronocore.sources.presets import VALID
+from chronocore.sources.scale import LARGEST_CODE, Asked, Scale, scale_from_labels
 
 __all__ = [
     "CheckedItems",
     "catalog_columns",
+    "catalog_order",
     "check_labels",
     "code_mapping",
     "coding_of",
+    "doubt_lines",
     "few",
     "file_labels",
     "find_questions",
-    "item_from_labels",
-    "scale_from_labels",
+    "items_from_labels",
+    "named_questions",
     "settle",
+    "text_advice",
+    "text_labels",
+    "unsettled",
     "wanted_items",
     "worded",
 ]
@@ -49,7 +54,7 @@ def code_mapping(declared: Declaration, item: CatalogItem) -> tuple[dict[int, in
     if declared.preset.item_column == "wave7_question" and item.recode:
         mapping = {file: code for file, code in item.recode.items() if code in mapping}
         off = {code: label for code, label in off.items() if code not in mapping}
-    if item.variable in declared.source.reverse:
+    if item.variable in declared.reverse:
         mirror = dict(zip(scale, reversed(scale), strict=True))
         mapping = {file: mirror[code] for file, code in mapping.items()}
     return mapping, off
@@ -60,7 +65,7 @@ def file_labels(
 ) -> dict[int, str]:
     """Return a file's labels by the code an answer gets, without those of missing answers."""
     found: dict[int, str] = {}
-    for code, label in file.value_labels.get(column, {}).items():
+    for code, label in clean_labels(file.value_labels.get(column, {})).items():
         if code in mapping:
             found[mapping[code]] = label
         elif not _is_missing(declared, file, column, code, label) and code not in mapping.values():
@@ -73,9 +78,10 @@ def _is_missing(
 ) -> bool:
     return (
         code < 0
-        or code in LETTERS.values()
+        or code > LARGEST_CODE
         or _declared_missing(file, column, code)
-        or declared.missing.reason(code) is not None
+        or declared.missing.own(code) not in (None, VALID)
+        or (says_nothing(label) and declared.missing.habit(code) is not None)
         or missing_reason(label) is not None
     )
 
@@ -177,114 +183,199 @@ def _find_named(declared: Declaration, opened: list[OpenFile]) -> list[str]:
     return variables
 
 
-def scale_from_labels(
-    declared: Declaration, files: Sequence[tuple[SurveyFile, str, Sequence[int]]]
-) -> tuple[dict[int, str], list[str]]:
-    """Return the options that the value labels of one question give.
+def named_questions(
+    declared: Declaration, variables: Sequence[str], opened: Sequence[OpenFile]
+) -> Declaration:
+    """Take the names in ``order``, ``reverse`` and ``confirmed`` for the questions they name.
 
-    Parameters
-    ----------
-    declared : Declaration
-    files : sequence of (SurveyFile, str, sequence of int)
-        Every file that asks the question, its column, and the codes that occur in it.
-
-    Returns
-    -------
-    options : dict of int to str
-        Labels by code, ascending. Codes between labelled ones that occur without a label are
-        points of the scale, labelled by their number.
-    doubts : list of str
-        Labelled codes that are taken for missing although their label does not say so.
+    Raises
+    ------
+    ConfigurationError
+        A name is that of no question of the source, or a setting cannot act on it.
     """
-    labelled: dict[int, str] = {}
-    doubts: list[str] = []
-    for file, column, _ in files:
-        for code, raw in file.value_labels.get(column, {}).items():
-            label = clean_label(raw, code)
-            if code in LETTERS.values() or _declared_missing(file, column, code):
-                continue
-            declared_reason = declared.missing.reason(code)
-            if declared_reason is not None and not says_nothing(label):
-                if missing_reason(label) is None:
-                    doubts.append(
-                        f"code {code} ({label!r}) counts as {declared_reason!r}; if it is an "
-                        f"answer: [sources.missing] valid = [{code}]"
-                    )
-                continue
-            if code < 0 or missing_reason(label) is not None:
-                continue
-            labelled.setdefault(code, label)
-    if not labelled:
-        return {}, doubts
-    low, high = min(labelled), max(labelled)
-    for file, column, codes in files:
-        for code in codes:
-            if low < code < high and code not in labelled:
-                named = file.value_labels.get(column, {}).get(code)
-                if not _declared_missing(file, column, code) and named is None:
-                    labelled[code] = str(code)
-    return dict(sorted(labelled.items())), list(dict.fromkeys(doubts))
+    known: dict[str, str] = {}
+    for variable in variables:
+        columns = [one.questions[variable] for one in opened if variable in one.questions]
+        bare = variable.removeprefix(declared.preset.prefix)
+        for name in (variable, bare, *columns):
+            known.setdefault(name.casefold(), variable)
+    where = f"[[sources]] {declared.source.preset}"
+
+    def variable_of(name: str, setting: str) -> str:
+        found = known.get(name.casefold())
+        if found is None:
+            raise ConfigurationError(
+                f"{where}: {setting} names {name}, which is no question of this source"
+                f"{near(name, list(variables))}"
+            )
+        return found
+
+    source = declared.source
+    order: dict[str, list[int]] = {}
+    for name, codes in source.order.items():
+        variable = variable_of(name, "order")
+        if variable in order:
+            raise ConfigurationError(f"{where}: order names {variable} twice")
+        order[variable] = codes
+    reverse = frozenset(variable_of(name, "reverse") for name in source.reverse)
+    if reverse and declared.catalog is None:
+        raise ConfigurationError(
+            f"{where}: reverse turns the codes of a file to those of an item catalog, and the "
+            f"scale of {', '.join(sorted(reverse))} comes from the file's labels; give its codes "
+            "in the order of the scale: [sources.order]"
+        )
+    confirmed = frozenset(variable_of(name, "confirmed") for name in source.confirmed)
+    return replace(declared, order=order, reverse=reverse, confirmed=confirmed)
 
 
-def item_from_labels(
+def catalog_order(declared: Declaration, items: Sequence[CatalogItem]) -> list[CatalogItem]:
+    """Give catalog items the order that the source declares.
+
+    Raises
+    ------
+    ConfigurationError
+        A declared order does not list the codes of its question once each.
+    """
+    return [
+        item.in_order(_order(declared, item.variable, {o.code for o in item.scale}, ()))
+        if item.variable in declared.order
+        else item
+        for item in items
+    ]
+
+
+def _order(
+    declared: Declaration, variable: str, certain: Set[int], possible: Iterable[int]
+) -> list[int]:
+    order = declared.order[variable]
+    codes = set(order)
+    if len(codes) < len(order) or not certain <= codes or not codes <= {*certain, *possible}:
+        others = sorted(set(possible) - certain)
+        maybe = f", and may be {', '.join(map(str, others))}" if others else ""
+        raise ConfigurationError(
+            f"[sources.order] {variable} = {order} does not list its codes once each; they are "
+            f"{sorted(certain)}{maybe}"
+        )
+    if len(order) < 2:
+        raise ConfigurationError(f"[sources.order] {variable} = {order} has fewer than two codes")
+    return order
+
+
+def items_from_labels(
     declared: Declaration,
-    variable: str,
-    opened: list[OpenFile],
-    codes: Sequence[Sequence[int]],
+    variables: Sequence[str],
+    opened: Sequence[OpenFile],
+    codes: Sequence[Mapping[str, Mapping[int, int]]],
     notes: list[str],
-) -> CatalogItem:
-    """Make an item of a question from the value labels of the files that ask it.
+) -> list[CatalogItem]:
+    """Make items of questions from the value labels of the files that ask them.
 
-    ``codes`` lists the codes that occur in each of those files.
+    ``codes`` has, for each file, how many rows have each code, by variable.
 
     Raises
     ------
     SourceError
-        The labels name fewer than two options.
+        The labels of a question name fewer than two options, or its scale is in doubt and not
+        confirmed.
     ConfigurationError
         The declared order is not one of its codes.
     """
-    asked = [one for one in opened if variable in one.questions]
-    where = f"{', '.join(one.name for one in asked)}, {variable}"
-    options, doubts = scale_from_labels(
-        declared,
-        [(one.file, one.questions[variable], c) for one, c in zip(asked, codes, strict=True)],
+    items: list[CatalogItem] = []
+    doubtful: list[str] = []
+    evidence: dict[str, list[str]] = {}
+    for variable in variables:
+        asked = [
+            Asked(one.file, one.questions[variable], found[variable])
+            for one, found in zip(opened, codes, strict=True)
+            if variable in one.questions
+        ]
+        scale = scale_from_labels(asked, declared.missing)
+        item = _item_from_scale(declared, variable, scale, asked)
+        items.append(item)
+        lines = list(scale.evidence)
+        if variable in declared.confirmed or variable in declared.order:
+            lines += [f"{doubt} (settled by the settings)" for doubt in scale.doubts]
+        elif scale.doubts:
+            doubtful.append(doubt_lines(variable, scale))
+        for line in lines:
+            evidence.setdefault(line, []).append(variable)
+    where = ", ".join(one.name for one in opened)
+    if doubtful:
+        raise SourceError(unsettled(where, doubtful))
+    notes.extend(f"{where}: {line}: {few(names)}" for line, names in evidence.items())
+    return items
+
+
+def doubt_lines(variable: str, scale: Scale) -> str:
+    """Return the doubts about a scale, and what is taken if they are confirmed."""
+    return "\n".join(
+        [f"  {variable}: {doubt}" for doubt in scale.doubts]
+        + [f"    the scale would be {scale.shown()}"]
     )
-    notes.extend(f"{where}: {doubt}" for doubt in doubts)
-    if len(options) < 2:
-        has = "no value labels" if not options else f"one labelled option, {options}"
+
+
+def unsettled(where: str, doubtful: Sequence[str]) -> str:
+    """Return what to say about scales in doubt, and how to settle them."""
+    rest = f"\n  and {len(doubtful) - _MANY} more questions" if len(doubtful) > _MANY else ""
+    return (
+        f"{where}: these scales are in doubt:\n"
+        + "\n".join(doubtful[:_MANY])
+        + rest
+        + '\nCheck them in the codebook. Then, in [[sources]], confirmed = ["…"] takes a question '
+        "as it is shown, [sources.order] QUESTION = [1, 2, …] lists the codes of its scale, "
+        "[sources.missing] says which codes are no answers; or list its options in an item catalog "
+        "(items), or leave it out of variables"
+    )
+
+
+def _item_from_scale(
+    declared: Declaration, variable: str, scale: Scale, asked: Sequence[Asked]
+) -> CatalogItem:
+    where = f"{', '.join(one.file.name for one in asked)}, {variable}"
+    texts = {t: label for one in asked for t, label in text_labels(one.file, one.column).items()}
+    if variable in declared.order:
+        order = _order(declared, variable, scale.certain, scale.possible)
+        scale.options = {code: scale.possible[code] for code in order}
+        positions = {code: float(place) for place, code in enumerate(order, start=1)}
+    else:
+        positions = {code: float(code) for code in scale.options}
+    if len(scale.options) < 2:
+        if texts:
+            raise SourceError(f"{where}: {text_advice(variable, texts)}")
+        has = f"one labelled option, {scale.options}" if scale.options else "no value labels"
+        why = "".join(f"; {line}" for line in [*scale.doubts, *scale.evidence])
         raise SourceError(
             f"{where} has {has}; list its options in an item catalog and name it with items, or "
-            f"leave the question out{''.join(f'; {doubt}' for doubt in doubts)}"
+            f"leave the question out{why}"
         )
-    order = declared.source.order.get(variable) or declared.source.order.get(
-        asked[0].questions[variable]
-    )
-    if order is not None and set(order) != set(options):
-        raise ConfigurationError(
-            f"[sources.order] {variable} = {order} does not list its codes once each; they are "
-            f"{list(options)}"
-        )
-    if order is None:
-        doubtful = doubtful_order(list(options.values()))
-        if doubtful is not None:
-            notes.append(
-                f"{where}: {doubtful!r} stands at an end of the scale, in the order of the codes; "
-                f"if it belongs elsewhere: [sources.order] {variable} = {list(options)}"
-            )
-    positions = (
-        {code: float(code) for code in options}
-        if order is None
-        else {code: float(place) for place, code in enumerate(order, start=1)}
-    )
-    label = next((o.file.labels.get(o.questions[variable]) for o in asked), None)
+    label = next((one.file.labels.get(one.column) for one in asked), None)
     return CatalogItem.from_labels(
         variable,
         label or "",
-        options,
+        scale.options,
         positions=positions,
+        aside=scale.aside,
         topic=declared.preset.topic,
         topic_broad=declared.preset.topic_broad,
+    )
+
+
+def text_labels(file: SurveyFile, column: str) -> dict[str, str]:
+    """Return the labels of a column that holds text in place of codes."""
+    return file.text_labels.get(column, {})
+
+
+def text_advice(variable: str, texts: Mapping[str, str]) -> str:
+    """Return what to do about a question whose answers are stored as text."""
+    shown = few([f"{value!r} {label!r}" for value, label in texts.items()], 6)
+    rows = "; ".join(
+        f"{variable},{number},{label},{value}"
+        for number, (value, label) in enumerate(texts.items(), start=1)
+        if missing_reason(label) is None
+    )
+    return (
+        f"its answers are stored as text ({shown}); list its options in an item catalog, with "
+        f"the texts as aliases, and name it with items: variable,code,label,aliases; {rows}"
     )
 
 
@@ -329,7 +420,6 @@ def check_labels(
 ) -> CheckedItems:
     """Hold every file's labels against the catalog, and decide on unconfirmed items."""
     checked = CheckedItems()
-    own = {name.casefold() for name in declared.source.confirmed}
     for item in items:
         asked = [one for one in opened if item.variable in one.questions]
         mapping, off = code_mapping(declared, item)
@@ -337,7 +427,7 @@ def check_labels(
             (one, file_labels(declared, one.file, one.questions[item.variable], mapping))
             for one in asked
         ]
-        if item.status == "unconfirmed" and item.variable.casefold() not in own:
+        if item.status == "unconfirmed" and item.variable not in declared.confirmed:
             reasons = [
                 f"{one.name}: {why}"
                 for one, labels in found
@@ -346,7 +436,7 @@ def check_labels(
             if reasons:
                 checked.unconfirmed[item.variable] = reasons[0]
                 continue
-        if item.status == "partly" and item.variable.casefold() not in own:
+        if item.status == "partly" and item.variable not in declared.confirmed:
             checked.partly.append(item.variable)
         checked.items.append(item)
         expected = {o.code: (o.label, *o.aliases) for o in item.scale}
@@ -394,7 +484,9 @@ def coding_of(declared: Declaration, item: CatalogItem, file: SurveyFile, column
         options=mapping,
         names={o.code: (o.label, *o.aliases) for o in item.scale},
         off_scale={code: aliases.get(code, (label,)) for code, label in off.items()},
-        labels=file.value_labels.get(column, {}),
+        labels=clean_labels(file.value_labels.get(column, {})),
         user_missing=file.user_missing.get(column, ()),
         missing=declared.missing,
+        table_first=declared.preset.items != "labels",
+        texts=file.text_labels.get(column, {}),
     )

@@ -28,11 +28,13 @@ from chronocore.sources.join import TimePoint, same_point
 from chronocore.sources.microdata import Item, Microdata
 from chronocore.sources.questions import (
     CheckedItems,
+    catalog_order,
     check_labels,
     coding_of,
     few,
     find_questions,
-    item_from_labels,
+    items_from_labels,
+    named_questions,
     settle,
     wanted_items,
     worded,
@@ -43,11 +45,15 @@ from chronocore.sources.tally import Tally
 __all__ = ["codes_in", "read_survey", "survey_microdata"]
 
 
-def codes_in(column: pa.ChunkedArray) -> list[int]:
-    """Return the whole numbers that occur in a raw column."""
-    values, _ = distinct_values(column)
-    numbers = [v for v in values if isinstance(v, int | float) and math.isfinite(v)]
-    return sorted(int(v) for v in numbers if v == int(v))
+def codes_in(column: pa.ChunkedArray) -> dict[int, int]:
+    """Return the whole numbers that occur in a raw column, and in how many rows each does."""
+    values, place = distinct_values(column)
+    rows = np.bincount(place, minlength=len(values)).tolist()
+    return {
+        int(value): count
+        for value, count in zip(values, rows, strict=True)
+        if isinstance(value, int | float) and math.isfinite(value) and value == int(value) and count
+    }
 
 
 def _filtered(table: pa.Table, who: Respondents) -> tuple[pa.Table, pa.Table, NDArray[np.int64]]:
@@ -99,6 +105,9 @@ def read_survey(
         if one.file.fallback
     ]
     questions = find_questions(declared, opened, notes)
+    declared = named_questions(
+        declared, [q if isinstance(q, str) else q.variable for q in questions], opened
+    )
     checked: CheckedItems | None = None
     if declared.catalog is not None:
         checked = check_labels(
@@ -117,25 +126,17 @@ def read_survey(
         progress(f"reading {one.name}: {len(asked)} questions of {len(one.file.columns)} columns")
         tables.append(read_columns(one.file, one.digest, [*one.roles.names(), *asked]))
     if checked is None:
-        items = [
-            item_from_labels(
-                declared,
-                str(variable),
-                opened,
-                [
-                    codes_in(table[one.questions[str(variable)]])
-                    for one, table in zip(opened, tables, strict=True)
-                    if variable in one.questions
-                ],
-                notes,
-            )
-            for variable in questions
+        variables = [str(variable) for variable in questions]
+        codes = [
+            {v: codes_in(table[one.questions[v]]) for v in variables if v in one.questions}
+            for one, table in zip(opened, tables, strict=True)
         ]
+        items = items_from_labels(declared, variables, opened, codes, notes)
         # Where several files ask one question, the first one's labels are what the others must say.
         between = check_labels(declared, items, opened)
         settle(declared, between, notes)
     else:
-        items = checked.items
+        items = catalog_order(declared, checked.items)
     items = [worded(declared, item, opened) for item in items]
     tally = Tally()
     people: list[Respondents] = []
