@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import chronocore as cc
 from chronocore.elicitation import (
     ANSWER_COLUMNS,
+    bare_token,
     distribution_of_options,
     distribution_of_samples,
     option_letters,
@@ -158,15 +159,41 @@ def test_the_order_of_the_answers_does_not_matter(codes, random):
 
 
 def test_first_tokens():
-    read = distribution_of_options((0.2, 0.1, 0.1))
+    read = distribution_of_options((0.4, 0.2, 0.2))
     assert read.probs == pytest.approx((0.5, 0.25, 0.25), abs=1e-15)
     assert (read.status, read.sum_off) == ("ok", True)
-    assert read.raw_sum == pytest.approx(0.4)
+    assert read.raw_sum == pytest.approx(0.8)
     assert distribution_of_options((0.5, 0.25, 0.24)).sum_off is False
     # 0.98 is on the threshold and counts as no less.
     assert distribution_of_options((0.5, 0.25, 0.23)).sum_off is False
     assert distribution_of_options((0.0, 0.0, 0.0)).reason == "no_mass"
     assert distribution_of_options((math.nan, 0.1, 0.1)).reason == "not_finite"
+
+
+def test_first_tokens_that_mostly_name_no_option_are_no_distribution():
+    """As many answers of a sampled prompt must name one."""
+    assert distribution_of_options((0.25, 0.25)).status == "ok"
+    assert distribution_of_options((0.5 - 1e-13, 0.0)).status == "ok"
+    for masses in ((0.05, 0.0), (0.25, 0.24)):
+        read = distribution_of_options(masses)
+        assert (read.status, read.reason, read.probs) == ("invalid", "low_mass", None)
+        assert read.raw_sum == pytest.approx(sum(masses))
+        row = read_answer(
+            Answer("q", 0, option_probs=(*masses, 0.0)), request(elicitation="logprob")
+        )
+        assert (row["status"], row["reason"], row["probs"]) == ("invalid", "low_mass", None)
+        assert row["raw_sum"] == pytest.approx(sum(masses))
+    for masses in ((2.0, 2.0), (1.0, 0.03)):  # as a file may have them
+        read = distribution_of_options(masses)
+        assert (read.status, read.reason, read.probs) == ("invalid", "sum_off", None)
+        assert read.raw_sum == sum(masses)
+
+
+def test_marks_of_tokens_are_off():
+    marked = ["A", " A", "A ", "\u2581A", "\u0120A", "\u010aA", "\u0109A", "A</w>", "<0x41>"]
+    assert {bare_token(token) for token in marked} == {"A"}
+    for other in ("a", "AB", "##A", "A@@", "A.", '"A', "<0x42>", "Ä", "", "\u2581"):
+        assert bare_token(other) != "A"
 
 
 # -- rows -------------------------------------------------------------------------------------

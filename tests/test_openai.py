@@ -20,8 +20,10 @@ from chronocore.identity import run_id
 
 pytest.importorskip("openai")
 
-from chronocore.engines import openai as module
 from chronocore.engines.openai import OpenAIEngine, endpoint_address
+from chronocore.engines.openai import engine as module
+from chronocore.engines.openai.failures import retry_after
+from chronocore.engines.openai.rate import Rate
 from chronocore.errors import ConfigurationError, EngineError, MissingDependencyError
 
 GOOD = '{"1": 40, "2": 60}'
@@ -217,7 +219,7 @@ def test_429_with_retry_after_then_500_then_success_is_one_row():
     assert answers["q1"].text == GOOD
     assert len(server.bodies) == 3
     assert server.times[1] - server.times[0] >= 1.0
-    assert engine.notes["failed_attempts"] == "1 status 429, 1 status 500"
+    assert engine.notes["failed_attempts"] == "1 status 429 (slow down), 1 status 500 (oops)"
 
 
 def test_retry_after_holds_all_requests_back():
@@ -234,7 +236,7 @@ def test_retry_after_holds_all_requests_back():
 
 
 def test_retry_after_is_read_as_seconds_milliseconds_or_date():
-    read = module._retry_after
+    read = retry_after
     assert read({"retry-after": "2.5"}) == 2.5
     assert read({"retry-after-ms": "300", "retry-after": "9"}) == 0.3
     date = email.utils.formatdate(time.time() + 30, usegmt=True)
@@ -349,7 +351,7 @@ def test_a_message_in_parts_is_its_text_and_its_thinking():
 )  # fmt: skip
 def test_log_probabilities_that_are_none_cost_their_own_row_alone(first):
     def script(body, number):
-        reply = completion(message("A", logprobs=[("A", -0.1)]))
+        reply = completion(message("A", logprobs=[("A", -0.1), ("x", -3.0)]))
         if body["messages"][-1]["content"] == "bad":
             reply["choices"][0]["logprobs"] = {"content": first}
         return reply
@@ -375,7 +377,7 @@ def test_what_an_error_says_can_be_shown_on_a_terminal():
     says = "bad \x1b[2J\x07 thing \ud800!"
     with pytest.raises(EngineError) as caught:
         ask(lambda body, number: (401, {}, {"error": {"message": says}}))
-    assert "bad [2J thing !" in str(caught.value)
+    assert "bad [2J thing \ufffd!" in str(caught.value)
     assert str(caught.value).isprintable()
 
 
@@ -493,7 +495,7 @@ def test_why_requests_got_no_answer_is_told(study, run_cli):
         )  # fmt: skip
     assert done.returncode == 1
     first, *named, last = done.stderr.splitlines()
-    assert first == "attempts that failed: 9 status 503"
+    assert first == "attempts that failed: 9 status 503 (down)"
     assert len(named) == 9
     assert all(line.endswith(": endpoint") for line in named)
     assert last == "Error: 9 prompts got no answer; run the same command again to ask only these"
@@ -593,7 +595,7 @@ def test_requests_a_minute_are_kept_to():
 
 
 def test_tokens_a_minute_are_estimated_and_corrected(monkeypatch):
-    rate = module._Rate(6000)  # a hundred a second
+    rate = Rate(6000)  # a hundred a second
     with monkeypatch.context() as still:
         still.setattr(time, "monotonic", lambda: 1000.0)
         assert rate.wait(50) == 0

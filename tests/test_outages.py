@@ -16,7 +16,7 @@ from chronocore_cli.progress import progress_line
 
 pytest.importorskip("openai")
 
-from chronocore.engines import openai as module
+from chronocore.engines.openai import engine as module
 
 
 @pytest.fixture(autouse=True)

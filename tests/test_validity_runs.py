@@ -37,7 +37,7 @@ def folder(tmp_path):
 def endpoint(monkeypatch):
     pytest.importorskip("openai")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-chronocore-secret-1234567890")
-    monkeypatch.setattr("chronocore.engines.openai._FIRST_WAIT", 0.02)
+    monkeypatch.setattr("chronocore.engines.openai.engine._FIRST_WAIT", 0.02)
 
 
 def rows_of(folder):

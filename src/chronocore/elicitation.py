@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -16,6 +17,7 @@ from typing import Any
 
 from chronocore.engines.base import Answer, Option, Request, Sample, well_formed
 from chronocore.errors import ConfigurationError
+from chronocore.finish_reasons import ending
 from chronocore.pairs import mode_of
 from chronocore.parsing import (
     OptionTable,
@@ -29,8 +31,10 @@ from chronocore.tolerance import ATOL
 
 __all__ = [
     "ANSWER_COLUMNS",
+    "MIN_LETTER_MASS",
     "MIN_VALID_SHARE",
     "MOST_OPTIONS",
+    "bare_token",
     "distribution_of_options",
     "distribution_of_samples",
     "option_letters",
@@ -57,6 +61,9 @@ MOST_OPTIONS = len(_LETTERS)
 
 #: Of the answers to a sampled prompt at least this share must name an option.
 MIN_VALID_SHARE = 0.5
+
+#: Of the probability of the first token at least this much must lie on the options' letters.
+MIN_LETTER_MASS = 0.5
 
 #: Which failure names a prompt whose answers failed equally often in several ways.
 _FAILURES = ("refused", "truncated", "invalid")
@@ -93,6 +100,31 @@ def option_letters(n_options: int) -> tuple[str, ...]:
             f"{MOST_OPTIONS}); use another elicitation"
         )
     return tuple(_LETTERS[:n_options])
+
+
+#: What stands for a space, a line break or a tab before a token in the usual vocabularies.
+_TOKEN_SPACES = str.maketrans(
+    {"\u0120": " ", "\u2581": " ", "\u010a": "\n", "\u010d": "\r", "\u0109": "\t"}
+)
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>|bytes:\\\\?x([0-9A-Fa-f]{2})")
+_WORD_END = "</w>"
+
+
+def bare_token(token: str) -> str:
+    """Return what a token writes, without the white space around it.
+
+    Vocabularies mark the space before a word (``\u2581``, ``\u0120``) or the end of one
+    (``</w>``), and name single bytes; servers show such marks or what they stand for.
+
+    Examples
+    --------
+    >>> [bare_token(token) for token in ("A", " A", "\u2581A", "\u0120A", "A</w>", "<0x41>", "Al")]
+    ['A', 'A', 'A', 'A', 'A', 'A', 'Al']
+    """
+    byte = _BYTE_TOKEN.fullmatch(token)
+    if byte is not None:
+        return chr(int(byte.group(1) or byte.group(2), 16)).strip()
+    return token.removesuffix(_WORD_END).translate(_TOKEN_SPACES).strip()
 
 
 def distribution_of_samples(
@@ -161,7 +193,9 @@ def distribution_of_options(option_probs: Sequence[float]) -> ParsedDistribution
     -------
     ParsedDistribution
         ``raw_sum`` is the probability that lies on the options, ``sum_off`` marks less than
-        98 %. ``invalid`` with ``not_finite`` or ``no_mass`` where it cannot be normalised.
+        98 %. ``invalid`` with ``not_finite`` or ``no_mass`` where it cannot be normalised, with
+        ``low_mass`` where less than half lies on the options (within 1e-12), with ``sum_off``
+        where there is more than there can be; ``raw_sum`` then says how much it was.
 
     Examples
     --------
@@ -172,9 +206,12 @@ thinking=None)
     given = normalise_distribution(option_probs, len(option_probs))
     if given.probs is None or given.raw_sum is None:
         return given
-    return ParsedDistribution(
-        given.status, given.reason, given.probs, given.raw_sum, _is_off(given.raw_sum), None
-    )
+    mass, off = given.raw_sum, _is_off(given.raw_sum)
+    if mass < MIN_LETTER_MASS - ATOL:
+        return ParsedDistribution("invalid", "low_mass", None, mass, off, None)
+    if off and mass > 1.0:
+        return ParsedDistribution("invalid", "sum_off", None, mass, off, None)
+    return ParsedDistribution(given.status, given.reason, given.probs, mass, off, None)
 
 
 def _is_off(total: float) -> bool:
@@ -231,7 +268,7 @@ def read_answer(answer: Answer, request: Request) -> dict[str, Any]:
         row |= {"status": choice.status, "reason": choice.reason, "choice": choice.choice}
         row["thinking"] = thinking or choice.thinking
         return row
-    elif text is not None and (answer.refusal or answer.finish_reason == "content_filter"):
+    elif text is not None and _filtered(answer):
         parsed = parse_distribution(text, options, answer.finish_reason, refusal=answer.refusal)
     elif request.elicitation == "sampled":
         samples = answer.samples if answer.samples is not None else _samples_in(text)
@@ -255,6 +292,10 @@ def read_answer(answer: Answer, request: Request) -> dict[str, Any]:
         "raw_sum": parsed.raw_sum,
         "sum_off": None if parsed.raw_sum is None else parsed.sum_off,
     }
+
+
+def _filtered(answer: Answer) -> bool:
+    return answer.refusal or ending(answer.finish_reason) == "content_filter"
 
 
 def _well_formed_sample(sample: Sample) -> Sample:

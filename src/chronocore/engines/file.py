@@ -26,6 +26,7 @@ from chronocore.engines.base import (
     RunSettings,
 )
 from chronocore.errors import ConfigurationError, InvalidInputError
+from chronocore.finish_reasons import ending
 from chronocore.identity import run_id
 from chronocore.text import LONGEST_NAME, plain
 
@@ -313,8 +314,8 @@ class FileEngine:
             if self._stopped:
                 return
             row = self._row(request)
-            if row is None:
-                continue
+            if row is None or ending(row.get("finish_reason")) == "error":
+                continue  # what was broken off is no answer
             text, probs = row.get("text"), row.get("probs")
             if text is None and probs is None and row.get("status") == "error":
                 continue

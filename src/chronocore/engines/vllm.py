@@ -34,7 +34,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from chronocore.elicitation import MOST_OPTIONS, option_letters
+from chronocore.elicitation import MOST_OPTIONS, bare_token, option_letters
 from chronocore.engines.base import (
     Answer,
     Request,
@@ -44,7 +44,9 @@ from chronocore.engines.base import (
     request_seed,
     version_with,
 )
+from chronocore.engines.keys import check_arguments
 from chronocore.errors import ConfigurationError, EngineError, MissingDependencyError
+from chronocore.finish_reasons import ending
 
 __all__ = ["VllmEngine", "content_hash"]
 
@@ -67,9 +69,6 @@ _INSTALL = (
 _OWN_ARGUMENTS = ("model", "revision", "seed")
 _TEMPLATE_ARGUMENT = "chat_template_kwargs"
 _OPEN_TAG, _CLOSE_TAG = "<think>", "</think>"
-
-#: What stands for a space or a line break before a token in the usual vocabularies.
-_TOKEN_SPACES = str.maketrans({"\u0120": " ", "\u2581": " ", "\u010a": "\n"})
 
 #: Without :attr:`SamplingParams.logprob_token_ids` (older vLLM) the likeliest tokens must do.
 _TOP_LOGPROBS = 20
@@ -154,6 +153,7 @@ class VllmEngine:
         for name in _OWN_ARGUMENTS:
             if name in self._engine_args:
                 raise ConfigurationError(f"give {name!r} to VllmEngine itself, not in engine_args")
+        check_arguments(self._engine_args, sent=False)
         version = _vllm_version()
         _prepare_environment()
 
@@ -397,7 +397,7 @@ class VllmEngine:
         completions = sorted(output.outputs, key=lambda one: int(one.index))
         # A stopped or cut answer is one; anything else ("abort", "error") is a failure inside.
         if len(completions) != self._samples or any(
-            one.finish_reason not in ("stop", "length") for one in completions
+            ending(one.finish_reason) not in ("stop", "tool_calls", "length") for one in completions
         ):
             return _failed(request, "engine", prompt_tokens=prompt_tokens)
         reasons = {str(one.finish_reason) for one in completions}
@@ -443,7 +443,7 @@ class VllmEngine:
         letters = set(option_letters(MOST_OPTIONS))
         found: dict[int, str] = {}
         for token, number in self._tokenizer.get_vocab().items():
-            text = str(token).translate(_TOKEN_SPACES).strip()
+            text = bare_token(str(token))
             if text in letters:
                 found[int(number)] = text
         missing = sorted(letters - set(found.values()))

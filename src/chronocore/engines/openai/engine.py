@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import email.utils
 import importlib.metadata
 import math
-import os
 import queue
 import random
 import re
@@ -21,31 +19,47 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
-from urllib.parse import urlsplit
 
-from chronocore.elicitation import option_letters
 from chronocore.engines.base import (
     Answer,
     Request,
     RunSettings,
-    Sample,
     answer_schema,
     request_seed,
     version_with,
     well_formed,
 )
-from chronocore.errors import ConfigurationError, EngineError, MissingDependencyError
+from chronocore.engines.keys import HIDDEN, check_arguments, refuse_key, shown_variable
+from chronocore.engines.openai.endpoint import (
+    DEFAULT_BASE_URL,
+    DEFAULT_KEY,
+    LARGEST_REPLY,
+    NO_KEY,
+    LargeReplyError,
+    RedirectError,
+    client_module,
+    endpoint_address,
+    key_of,
+    open_client,
+)
+from chronocore.engines.openai.failures import (
+    CONTEXT,
+    FILTER,
+    PARAMETER,
+    AttemptError,
+    message,
+    retry_after,
+    root,
+)
+from chronocore.engines.openai.rate import Rate
+from chronocore.engines.openai.replies import LARGEST_COUNT, Choice, Reply, read_reply
+from chronocore.errors import ConfigurationError, EngineError
 
-__all__ = ["OMITTABLE", "OpenAIEngine", "endpoint_address", "probe_endpoint"]
+__all__ = ["OMITTABLE", "OpenAIEngine"]
 
 #: Settings that an endpoint may be left to choose.
 OMITTABLE = ("temperature", "top_p", "max_tokens", "seed")
-
-DEFAULT_BASE_URL = "https://api.openai.com/v1"
-DEFAULT_KEY = "OPENAI_API_KEY"
 
 #: Most requests on the way at once where none is asked for.
 DEFAULT_IN_FLIGHT = 16
@@ -62,16 +76,15 @@ FAILURES_IN_A_ROW = 20
 
 #: Back-off: the first wait and the longest, in seconds; Retry-After may ask for more.
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
-_LONGEST_RETRY_AFTER = 600.0
 
-#: What a prediction can hold (32 bits), far above any answer.
-_MOST_TOKENS = 2**31 - 1
+#: So many attempts show that nobody listens at an address that never answered, within seconds.
+_FIRST_ATTEMPTS = 3
 
 #: What the client's transport raises where nobody listens, or the host has no address.
-_UNREACHED = ("ConnectError", "ConnectionRefusedError", "gaierror")
+_UNREACHED = ("ConnectError", "ConnectionRefusedError", "gaierror", "SSLCertVerificationError")
 
-#: Log-probabilities are rounded, so one may come out a little above 0.
-_PROBABILITY_TOLERANCE = 0.01
+#: Most different names or fingerprints of what answered that are kept.
+_MOST_REPORTED = 20
 
 _POLL_SECONDS = 0.1
 _CLOSE_SECONDS = 5.0
@@ -93,103 +106,8 @@ _OWN_FIELDS = (
     "top_p",
 )
 
-_CONTEXT = re.compile(
-    r"context[ _](?:length|window)|maximum (?:model|input|prompt) length|max_model_len"
-    r"|too many (?:input )?tokens|(?:prompt|input) is too long",
-    re.IGNORECASE,
-)
-_FILTER = re.compile(r"content[ _](?:filter|policy|management)", re.IGNORECASE)
-_PARAMETER = re.compile(
-    r"(?:unsupported|unrecognized|unknown|unexpected|not supported|does not support|extra inputs)",
-    re.IGNORECASE,
-)
-_KEY_LIKE = re.compile(r"\b(?:sk|pk)-[\w*.-]{4,}|\bBearer \S+")
-
-
-def endpoint_address(base_url: str | None) -> str:
-    """Return the address of an endpoint in the form that names it.
-
-    Parameters
-    ----------
-    base_url : str or None
-        None takes ``OPENAI_BASE_URL`` or else OpenAI's own.
-
-    Returns
-    -------
-    str
-        Scheme and host in lower case, no trailing slash.
-
-    Raises
-    ------
-    ConfigurationError
-        It is no http(s) address, or carries a user name, a password or a query, which might be
-        a secret and would end up in files.
-
-    Examples
-    --------
-    >>> endpoint_address("http://Localhost:8000/v1/")
-    'http://localhost:8000/v1'
-    """
-    given = base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_BASE_URL
-    example = f"an address looks like {DEFAULT_BASE_URL} or http://localhost:8000/v1"
-    try:
-        parts = urlsplit(given.strip())
-        port = parts.port
-    except ValueError:
-        raise ConfigurationError(f"the base URL cannot be read; {example}") from None
-    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise ConfigurationError(
-            "a base URL must carry no user name, password or query; put the key into an "
-            "environment variable and name that with api_key_env"
-        )
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError(f"the base URL {given!r} is no http address; {example}")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    where = host if port is None else f"{host}:{port}"
-    return f"{parts.scheme}://{where}{parts.path.rstrip('/')}"
-
-
-def probe_endpoint(
-    base_url: str | None, api_key_env: str | None = None, timeout: float = 10.0
-) -> tuple[bool, str]:
-    """Ask an endpoint for its models.
-
-    Parameters
-    ----------
-    base_url, api_key_env : str, optional
-        As for :class:`OpenAIEngine`.
-    timeout : float
-        Seconds.
-
-    Returns
-    -------
-    tuple of bool and str
-        Whether it answered, and what it serves or why it did not.
-
-    Raises
-    ------
-    ConfigurationError
-        The address is none, or the key is not set.
-    MissingDependencyError
-        The client is not installed.
-    """
-    openai = _client_module()
-    address = endpoint_address(base_url)
-    key = _read_key(address, api_key_env)
-    try:
-        with openai.OpenAI(api_key=key, base_url=address, timeout=timeout, max_retries=0) as client:
-            names = [model.id for model in client.models.list().data]
-    except openai.APIStatusError as failure:
-        text = _scrubbed(_message(failure), key)
-        return False, f"{address} answers {failure.status_code} ({text})"
-    except openai.APITimeoutError:
-        return False, f"{address} does not answer within {timeout:g} s"
-    except openai.APIConnectionError as failure:
-        return False, f"{address} cannot be reached ({_root(failure)})"
-    except (openai.APIError, ValueError, TypeError, AttributeError, RecursionError):
-        return False, f"{address} answers something else than a list of models"
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return True, f"{address} serves {shown or 'no model'}"
+#: Stands for all names beyond :data:`_MOST_REPORTED`; no server can report it.
+_FURTHER = ""
 
 
 class OpenAIEngine:
@@ -261,7 +179,8 @@ class OpenAIEngine:
         retries: int | None = None,
         engine_args: Mapping[str, object] | None = None,
     ) -> None:
-        _client_module()
+        client_module()
+        self._patient = retries is not None
         timeout = DEFAULT_TIMEOUT if timeout is None else timeout
         retries = DEFAULT_RETRIES if retries is None else retries
         _check(
@@ -285,7 +204,11 @@ class OpenAIEngine:
         for name in self._body:
             if name in _OWN_FIELDS:
                 raise ConfigurationError(f"{name!r} is a setting of its own, no engine argument")
+        check_arguments(self._body)
+        refuse_key(model, "the name of the model (--model)")
         self._address = endpoint_address(base_url)
+        if api_key_env is not None and not api_key_env.strip():
+            key_of(self._address, api_key_env)  # says that it is empty
         self._key_name = api_key_env
         self._model = model
         identity: dict[str, object] = {**self._body, "endpoint": self._address}
@@ -309,8 +232,8 @@ class OpenAIEngine:
         self._timeout = timeout
         self._retries = retries
         self._rates = (
-            _Rate(requests_per_minute) if requests_per_minute else None,
-            _Rate(tokens_per_minute) if tokens_per_minute else None,
+            Rate(requests_per_minute) if requests_per_minute else None,
+            Rate(tokens_per_minute) if tokens_per_minute else None,
         )
         # The older name is understood by all servers, except by OpenAI's for its newer models.
         self._tokens_field = (
@@ -320,7 +243,10 @@ class OpenAIEngine:
         self._failed_in_a_row = 0
         self._answered = 0
         self._attempts: Counter[str] = Counter()
-        self._reported: dict[str, set[str]] = {"model_reported": set(), "system_fingerprint": set()}
+        self._said: dict[str, str] = {}
+        self._reported: dict[str, Counter[str]] = {
+            "model_reported": Counter(), "system_fingerprint": Counter()
+        }  # fmt: skip
         self._unseen: list[float] = [0.0, 0.0]
         self._stop_at: float | None = None
         self._open: set[tuple[str, int]] = set()
@@ -354,7 +280,7 @@ class OpenAIEngine:
 
     def check_key(self) -> None:
         """Raise ConfigurationError if the key that a request needs is not set."""
-        _read_key(self._address, self._key_name)
+        key_of(self._address, self._key_name)
 
     def drain(self, seconds: float) -> None:
         """Send no further request; those on the way get ``seconds``."""
@@ -442,8 +368,7 @@ class OpenAIEngine:
     def _start(self) -> None:
         if self._loop is not None:
             return
-        self._key = _read_key(self._address, self._key_name)
-        openai = _client_module()
+        self._key = key_of(self._address, self._key_name)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="chronocore-openai", daemon=True
@@ -451,9 +376,7 @@ class OpenAIEngine:
         self._thread.start()
 
         async def connect() -> Any:
-            return openai.AsyncOpenAI(
-                api_key=self._key, base_url=self._address, timeout=self._timeout, max_retries=0
-            )
+            return open_client(self._address, self._key, self._timeout)
 
         self._client = asyncio.run_coroutine_threadsafe(connect(), self._loop).result()
 
@@ -471,7 +394,7 @@ class OpenAIEngine:
 
     async def _ask(self, request: Request) -> Answer:
         """Return the answer to one request, however many calls it takes."""
-        choices: list[_Choice] = []
+        choices: list[Choice] = []
         usage: list[int | None] = [None, None]
         missing = self._samples
         seed = self._seed_of(request)
@@ -483,71 +406,135 @@ class OpenAIEngine:
             missing = self._samples - len(choices)
             for place, count in enumerate(reply.usage):
                 if count is not None:
-                    usage[place] = min(count + (usage[place] or 0), _MOST_TOKENS)
+                    usage[place] = min(count + (usage[place] or 0), LARGEST_COUNT)
         return self._answer(request, choices, usage, seed)
 
     async def _call(
         self, request: Request, count: int, seed: int | None, offset: int
-    ) -> _Reply | Answer:
+    ) -> Reply | Answer:
         """Return the reply to one call, or the answer that says why there is none."""
-        openai = _client_module()
         estimate = (len(request.system) + len(request.user)) // 4 + count * (
             self.settings.max_tokens or 0
         )
-        error, says, unreached = "endpoint", "", False
-        for attempt in range(self._retries + 1):
-            says, unreached = "", False
+        attempt = 0
+        while True:
             await self._wait_for_turn(estimate)
-            wait: float | None = None
             try:
-                response = await self._send(self._fields(request, count, seed, offset))
-                reply = self._read_reply(request, response)
-                if reply is not None:
-                    self._failed_in_a_row = 0
-                    self._answered += 1
-                    if self._rates[1] is not None and reply.total_tokens is not None:
-                        self._rates[1].correct(reply.total_tokens - estimate)
-                    return reply
-                error, cause = "endpoint", "empty reply"
-            except (TimeoutError, openai.APITimeoutError):
-                error, cause = "timeout", "time-out"
-            except openai.APIConnectionError as failure:
-                error, cause = "endpoint", f"connection ({_root(failure)})"
-                unreached = _root(failure) in _UNREACHED
-            except openai.APIStatusError as failure:
-                refused = self._read_status(request, failure)
-                if isinstance(refused, Answer):
-                    return refused
-                if refused == "again":
-                    continue
-                error, cause = "endpoint", f"status {failure.status_code}"
-                says = f" ({_scrubbed(_message(failure), self._key)})"
-                wait = _retry_after(failure.response.headers)
-                if wait is not None and failure.status_code in (429, 503):
-                    self._paused_until = max(self._paused_until, time.monotonic() + wait)
-            except (
-                openai.APIError,
-                ArithmeticError,
-                AttributeError,
-                RecursionError,  # JSON nested deeper than Python reads
-                TypeError,
-                ValueError,
-            ) as failure:
-                error, cause = "endpoint", f"unreadable reply ({type(failure).__name__})"
-            self._attempts[cause] += 1
-            if attempt < self._retries:
-                self._retried += 1
-                backoff = min(_FIRST_WAIT * 2.0**attempt, _LONGEST_WAIT)
-                # Jitter, so that requests turned away together do not come back together. Never
-                # less than the back-off: all attempts together outlast a server's absence.
-                await self._sleep((wait or 0.0) + backoff * random.uniform(1.0, 1.5))
-        if unreached and not self._answered:
+                reply = await self._attempt(request, count, seed, offset)
+            except AttemptError as error:
+                failure = error
+            else:
+                if isinstance(reply, Reply):
+                    self._count_reply(reply, estimate)
+                return reply
+            self._attempts[failure.cause] += 1
+            self._said.setdefault(failure.cause, failure.said)
+            attempt += 1
+            self._check_useful(failure, attempt)
+            if failure.final or attempt > self._retries:
+                break
+            self._retried += 1
+            backoff = min(_FIRST_WAIT * 2.0 ** (attempt - 1), _LONGEST_WAIT)
+            # Jitter, so that requests turned away together do not come back together. Never
+            # less than the back-off: all attempts together outlast a server's absence.
+            await self._sleep((failure.wait or 0.0) + backoff * random.uniform(1.0, 1.5))
+        self._give_up(str(failure))
+        return Answer(request.prompt_id, request.repeat, error=failure.error)
+
+    async def _attempt(
+        self, request: Request, count: int, seed: int | None, offset: int
+    ) -> Reply | Answer:
+        """Return what one request brings.
+
+        Raises
+        ------
+        AttemptError
+            Nothing.
+        EngineError
+            No other request would fare better.
+        """
+        openai = client_module()
+        try:
+            response = await self._send(self._fields(request, count, seed, offset))
+            return read_reply(request, response, self._key, self._text)
+        except (TimeoutError, openai.APITimeoutError):
+            raise AttemptError("time-out", error="timeout") from None
+        except openai.APIStatusError as failure:
+            refused = self._read_status(request, failure)
+        except (RedirectError, LargeReplyError, openai.APIConnectionError) as failure:
+            raise self._unconnected(failure) from None
+        except (
+            openai.APIError,
+            ArithmeticError,
+            AttributeError,
+            RecursionError,  # JSON nested deeper than Python reads
+            TypeError,
+            ValueError,
+        ) as failure:
+            raise AttemptError(f"unreadable reply ({type(failure).__name__})") from None
+        if refused is None:  # it wants the token limit by its newer name
+            return await self._attempt(request, count, seed, offset)
+        return refused
+
+    def _unconnected(self, failure: BaseException) -> AttemptError:
+        """Return why nothing came back.
+
+        Raises
+        ------
+        EngineError
+            The endpoint sends requests on to another address.
+        """
+        own: BaseException | None = failure  # some releases of the client wrap ours in theirs
+        while own is not None and not isinstance(own, RedirectError | LargeReplyError):
+            own = own.__cause__
+        if isinstance(own, RedirectError):
             raise EngineError(
-                f"{self._address} cannot be reached, in {self._retries + 1} attempts ({cause}); "
-                "check the base URL, and whether the server runs"
+                f"{self._address} redirects to {own.target} (status {own.status}), and what it "
+                "answers would be kept as this endpoint's; if that is the endpoint, give its "
+                "address as base URL"
             ) from None
-        self._give_up(f"{cause}{says}")
-        return Answer(request.prompt_id, request.repeat, error=error)
+        if isinstance(own, LargeReplyError):
+            return AttemptError(f"a reply of more than {LARGEST_REPLY // 2**20} MiB", final=True)
+        cause = f"connection ({root(failure)})"
+        if root(failure) not in _UNREACHED:
+            return AttemptError(cause)
+        return AttemptError(
+            cause,
+            useless=f"cannot be reached, in {{attempts}} attempts ({cause}); check the base URL, "
+            "and whether the server runs. For one that is still starting, give more --retries",
+            patience=_FIRST_ATTEMPTS,
+        )
+
+    def _check_useful(self, failure: AttemptError, attempt: int) -> None:
+        """End the run where the first attempts show that the endpoint is none."""
+        if failure.useless is None or self._answered:
+            return
+        patience = failure.patience or self._retries + 1
+        # Whoever says how often to try means it, for what may pass.
+        if patience > 1 and (self._patient or self._retries + 1 < patience):
+            patience = self._retries + 1
+        if attempt >= patience:
+            says = failure.useless.replace("{attempts}", str(attempt))
+            raise EngineError(f"{self._address} {says}") from None
+
+    def _count_reply(self, reply: Reply, estimate: int) -> None:
+        """Note what a reply says about the endpoint."""
+        self._failed_in_a_row = 0
+        self._answered += 1
+        if self._rates[1] is not None and reply.total_tokens is not None:
+            self._rates[1].correct(reply.total_tokens - estimate)
+        for name, value in (
+            ("model_reported", reply.model), ("system_fingerprint", reply.fingerprint),
+        ):  # fmt: skip
+            known = self._reported[name]
+            if value and (value in known or len(known) < _MOST_REPORTED):
+                known[value] += 1
+            elif value:
+                known[_FURTHER] += 1
+        for choice in reply.choices:
+            if choice.first_token is not None:
+                unseen = choice.first_token.unseen
+                self._unseen = [self._unseen[0] + unseen, max(self._unseen[1], unseen)]
 
     async def _send(self, fields: dict[str, Any]) -> Any:
         self._on_the_way += 1
@@ -612,67 +599,17 @@ class OpenAIEngine:
 
     # -- what came back -------------------------------------------------------------------
 
-    def _read_reply(self, request: Request, response: Any) -> _Reply | None:
-        """Take from a reply what is needed of it; the client does not check what servers send.
-
-        Returns
-        -------
-        _Reply or None
-            None if it holds no choice.
-
-        Raises
-        ------
-        ArithmeticError, AttributeError, TypeError, ValueError
-            It is not what the protocol says.
-        EngineError
-            The endpoint gives no log-probabilities.
-        """
-        if not getattr(response, "choices", None):
-            return None
-        # A reply may hold fewer choices than asked for, or one of them twice.
-        distinct = {choice.index: choice for choice in response.choices}
-        choices = []
-        for index in sorted(distinct):
-            sample, probs = self._sample(distinct[index]), None
-            refused = sample.refusal or sample.finish_reason == "content_filter"
-            if request.elicitation == "logprob" and not refused:
-                probs = self._option_probs(request, distinct[index])
-            choices.append(_Choice(sample, probs))
-        counts = ("prompt_tokens", "completion_tokens", "total_tokens")
-        usage = [_count(getattr(response.usage, name, None)) for name in counts]
-        for name, place in (("model_reported", "model"), ("system_fingerprint",) * 2):
-            value = getattr(response, place, None)
-            if value:
-                self._reported[name].add(self._text(str(value)))
-        return _Reply(choices, usage[:2], usage[2])
-
-    def _sample(self, choice: Any) -> Sample:
-        message = choice.message
-        extra = message.model_extra or {}
-        text, thinking = _content(message.content)
-        thinking = extra.get("reasoning_content") or extra.get("reasoning") or thinking
-        refusal = message.refusal
-        finish_reason = choice.finish_reason
-        if not isinstance(finish_reason, str | None):
-            raise TypeError("the finish reason is no text")
-        return Sample(
-            text=self._text(text or (str(refusal) if refusal else "")),
-            thinking=self._text(str(thinking)) if thinking else None,
-            finish_reason=None if finish_reason is None else self._text(finish_reason),
-            refusal=bool(refusal),
-        )
-
     def _text(self, text: str) -> str:
         """Return what may be written down: no lone surrogates, and not the key."""
         # Short ones stand for no key on servers of one's own, and may be words of an answer.
         if len(self._key) >= 8:
-            text = text.replace(self._key, "<key>")
+            text = text.replace(self._key, HIDDEN)
         return well_formed(text)
 
     def _answer(
         self,
         request: Request,
-        choices: Sequence[_Choice],
+        choices: Sequence[Choice],
         usage: Sequence[int | None],
         seed: int | None,
     ) -> Answer:
@@ -689,46 +626,25 @@ class OpenAIEngine:
         }
         if request.elicitation == "sampled":
             return Answer(samples=samples, **common)
-        if choices[0].option_probs is not None:
-            return Answer(option_probs=choices[0].option_probs, **common)
+        token = choices[0].first_token
+        if token is not None:
+            return Answer(option_probs=token.option_probs, **common)
         return Answer(text=first.text, thinking=first.thinking, refusal=first.refusal, **common)
-
-    def _option_probs(self, request: Request, choice: Any) -> tuple[float, ...]:
-        """Sum the probabilities of the tokens that are an option's letter, spaces aside."""
-        content = getattr(getattr(choice, "logprobs", None), "content", None)
-        if not content:
-            if self._answered:  # others had them, so this reply is not whole
-                raise ValueError("no log-probabilities")
-            raise EngineError(
-                f"{self._address} gives no log-probabilities for {self._model}; "
-                "use the elicitation sampled or verbalized"
-            )
-        place = {letter: i for i, letter in enumerate(option_letters(len(request.options)))}
-        given = {token.token: token.logprob for token in content[0].top_logprobs or ()}
-        given.setdefault(content[0].token, content[0].logprob)
-        masses = [0.0] * len(place)
-        total = 0.0
-        for token, logprob in given.items():
-            mass = math.exp(logprob)
-            if not mass <= 1.0 + _PROBABILITY_TOLERANCE:
-                raise ValueError("a token's probability is above 1")
-            total += mass
-            if token.strip() in place:
-                masses[place[token.strip()]] += mass
-        unseen = max(1.0 - total, 0.0)
-        self._unseen = [self._unseen[0] + unseen, max(self._unseen[1], unseen)]
-        return tuple(masses)
 
     def _describe(self) -> None:
         self.notes["endpoint"] = self._address
         self.notes["openai"] = importlib.metadata.version("openai")
         for name, values in self._reported.items():
             if values:
-                self.notes[name] = ", ".join(sorted(values))
+                further = values[_FURTHER]
+                named = ", ".join(sorted(value for value in values if value != _FURTHER))
+                self.notes[name] = named + (f" and others ({further} replies)" if further else "")
         if self._attempts:
-            self.notes["failed_attempts"] = ", ".join(
-                f"{count} {cause}" for cause, count in self._attempts.most_common()
-            )
+            told = [
+                f"{count} {cause}" + (f" ({self._said[cause]})" if self._said.get(cause) else "")
+                for cause, count in self._attempts.most_common(_MOST_REPORTED)
+            ]
+            self.notes["failed_attempts"] = ", ".join(told)
         if self.settings.elicitation == "logprob" and self._answered:
             self.notes["first_token_probability_not_shown"] = (
                 f"mean {self._unseen[0] / self._answered:.4f}, largest {self._unseen[1]:.4f}"
@@ -736,32 +652,32 @@ class OpenAIEngine:
 
     # -- failures -------------------------------------------------------------------------
 
-    def _read_status(self, request: Request, failure: Any) -> Answer | str | None:
-        """Return what a status means for the request; None: worth another attempt.
+    def _read_status(self, request: Request, failure: Any) -> Answer | None:
+        """Return what a status means for the request; None: it is to be sent in another form.
 
         Raises
         ------
+        AttemptError
+            It is worth another attempt.
         EngineError
             No other request would fare better.
         """
-        status, text = int(failure.status_code), _scrubbed(_message(failure), self._key)
+        status, text = int(failure.status_code), message(failure, self._key)
         code = str(getattr(failure, "code", None) or "")
-        if status == 429 and ("insufficient_quota" in code or "insufficient_quota" in text):
-            raise EngineError(f"{self._address}: the quota of the key is spent ({text})") from None
-        if status in (408, 409, 429) or status >= 500:
-            return None
-        where = f"{self._address} answers {status}"
-        if status in (401, 403):
-            name = self._key_name or DEFAULT_KEY
-            raise EngineError(f"{where}: it does not accept the key in {name} ({text})") from None
-        if status == 404:
+        if status == 402 or (status == 429 and "insufficient_quota" in f"{code} {text}"):
             raise EngineError(
-                f"{where}: there is no model {self._model!r}, or the base URL is not the "
-                f"endpoint's (it mostly ends in /v1) ({text})"
+                f"{self._address}: the quota of the key is spent ({text}); add to it, or take "
+                "another key"
             ) from None
-        if _CONTEXT.search(code) or _CONTEXT.search(text):
+        if status in (408, 409, 429) or status >= 500:
+            wait = retry_after(failure.response.headers)
+            if wait is not None and status in (429, 503):
+                self._paused_until = max(self._paused_until, time.monotonic() + wait)
+            raise AttemptError(f"status {status}", text, wait=wait) from None
+        self._check_status(status, text)
+        if CONTEXT.search(code) or CONTEXT.search(text):
             return Answer(request.prompt_id, request.repeat, error="context_length")
-        if _FILTER.search(code) or _FILTER.search(text):
+        if FILTER.search(code) or FILTER.search(text):
             return Answer(
                 request.prompt_id,
                 request.repeat,
@@ -771,18 +687,46 @@ class OpenAIEngine:
             )
         if self._tokens_field == "max_tokens" and "max_completion_tokens" in text:
             self._tokens_field = "max_completion_tokens"
-            return "again"
+            return None
         named = [n for n in OMITTABLE if re.search(rf"\b{n}\b", f"{failure.param} {text}")]
-        if named and _PARAMETER.search(f"{code} {text}"):
+        if named and PARAMETER.search(f"{code} {text}"):
             raise EngineError(
-                f"{where}: it does not take {named[0]} as it is ({text}); leave it to the "
-                f"endpoint with omit, or change it"
+                f"{self._address} answers {status}: it does not take {named[0]} as it is ({text}); "
+                f"leave it to the endpoint with --omit {named[0]}, or change it"
             ) from None
         self._attempts[f"status {status}"] += 1
         self.notes.setdefault("first_rejection", text)
         if not self._answered:  # the next prompt may well be taken, once one was
             self._give_up(f"status {status}: {text}")
         return Answer(request.prompt_id, request.repeat, error="endpoint")
+
+    def _check_status(self, status: int, text: str) -> None:
+        """Raise EngineError, with a next step, for a status that all requests would have."""
+        where = f"{self._address} answers {status}"
+        name = shown_variable(self._key_name or DEFAULT_KEY)
+        look = f"chronocore doctor --base-url {self._address}"
+        if self._key_name:
+            look += f" --api-key-env {name}"
+        if status in (401, 403) and self._key == NO_KEY:
+            raise EngineError(
+                f"{where}: it wants a key ({text}); put it into {DEFAULT_KEY}, or name another "
+                "variable with api_key_env (--api-key-env)"
+            ) from None
+        if status == 401:
+            raise EngineError(
+                f"{where}: it does not accept the key in {name} ({text}); check that the variable "
+                "holds this endpoint's key, and that the key is still valid"
+            ) from None
+        if status == 403:
+            raise EngineError(
+                f"{where}: it does not accept the key in {name} for this ({text}); check what the "
+                f"key may be used for, or ask another model: {look} lists them"
+            ) from None
+        if status in (404, 405):
+            raise EngineError(
+                f"{where}: there is no model {self._model!r}, or the base URL is not the "
+                f"endpoint's (it mostly ends in /v1) ({text}); {look} lists its models"
+            ) from None
 
     def _give_up(self, cause: str) -> None:
         self._failed_in_a_row += 1
@@ -791,42 +735,6 @@ class OpenAIEngine:
                 f"{self._address} failed {self._failed_in_a_row} requests in a row, the last by: "
                 f"{cause}"
             ) from None  # the client's own error may quote the key
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """One answer in a reply; the probabilities of the options where they were asked for."""
-
-    sample: Sample
-    option_probs: tuple[float, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    """What is kept of a reply; ``usage`` has the tokens of the prompt and of the answer."""
-
-    choices: list[_Choice]
-    usage: list[int | None]
-    total_tokens: int | None
-
-
-class _Rate:
-    """Spaces events so that no minute holds more than a given amount."""
-
-    def __init__(self, per_minute: float) -> None:
-        self._seconds = 60.0 / per_minute
-        self._free_at = 0.0
-
-    def wait(self, amount: float) -> float:
-        """Reserve an amount and return the seconds until it may be used."""
-        now = time.monotonic()
-        start = max(self._free_at, now)
-        self._free_at = start + amount * self._seconds
-        return start - now
-
-    def correct(self, difference: float) -> None:
-        """Add what was used beyond the reserved amount, or give back what was not."""
-        self._free_at += difference * self._seconds
 
 
 def _check(
@@ -857,94 +765,5 @@ def _check(
             raise ConfigurationError(f"{name} must be a finite number above 0, not {value}")
 
 
-def _read_key(address: str, name: str | None) -> str:
-    variable = name or DEFAULT_KEY
-    key = os.environ.get(variable, "").strip()
-    if key:
-        return key
-    if name is not None or address == DEFAULT_BASE_URL:
-        raise ConfigurationError(
-            f"the environment variable {variable} is not set; put the endpoint's key there, or "
-            "name another variable with api_key_env (--api-key-env)"
-        )
-    return "none"  # a server of one's own asks for no key, the client insists on one
-
-
-def _scrubbed(text: str, key: str) -> str:
-    """Take out what may be a key: servers quote it when they refuse it."""
-    if len(key) > 4:
-        text = text.replace(key, "<key>")
-    return _KEY_LIKE.sub("<key>", text)
-
-
 def _sent(name: str, value: Any, omit: Sequence[str]) -> Any:
     return None if name in omit else value
-
-
-def _content(content: Any) -> tuple[str, str | None]:
-    """Return the text and the thinking of a message, which is a text or a list of parts."""
-    if isinstance(content, str | None):
-        return content or "", None
-    if not isinstance(content, list):
-        raise TypeError("the content of a message is no text")
-    texts: list[str] = []
-    thinking: list[str] = []
-    for part in content:
-        kind = part["type"]
-        if kind in ("text", "output_text"):
-            texts.append(part["text"])
-        elif kind in ("thinking", "reasoning"):
-            inner = part.get(kind)
-            thinking.append(inner if isinstance(inner, str) else _content(inner)[0])
-        else:
-            raise ValueError(f"a message has a part that is no text: {kind!r}")
-    return "".join(texts), "".join(thinking) or None
-
-
-def _count(value: Any) -> int | None:
-    """Return a number of tokens, None for what cannot be one."""
-    usable = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
-    return value if usable else None
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a reply asks to wait: a number, or a date (RFC 9110, 10.2.3)."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        text = headers.get(name)
-        if text is None:
-            continue
-        try:
-            seconds = float(text) * unit
-        except ValueError:
-            parsed = email.utils.parsedate_tz(text)
-            if parsed is None:
-                continue
-            seconds = email.utils.mktime_tz(parsed) - time.time()
-        if math.isfinite(seconds):
-            return min(max(seconds, 0.0), _LONGEST_RETRY_AFTER)
-    return None
-
-
-def _message(failure: Any) -> str:
-    body = getattr(failure, "body", None)
-    text = body.get("message") if isinstance(body, dict) else None
-    # It goes to terminals and into files: no escape sequences, no lone surrogates.
-    text = " ".join("".join(c if c.isprintable() else " " for c in str(text or failure)).split())
-    return text if len(text) <= 300 else f"{text[:299]}…"
-
-
-def _root(error: BaseException) -> str:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return type(error).__name__
-
-
-def _client_module() -> ModuleType:
-    try:
-        import openai
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"the client of endpoints cannot be imported ({error}); "
-            "install it with: pip install 'chronocore[openai]'"
-        ) from error
-    return openai
