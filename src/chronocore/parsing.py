@@ -37,6 +37,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
+from chronocore.finish_reasons import ending
 from chronocore.tolerance import ATOL
 
 __all__ = [
@@ -151,8 +152,9 @@ def parse_distribution(
         ``code`` (int) and ``label`` (str) of each option, in the order of the scale; other keys
         are ignored. :func:`option_table` prepares them once for many answers.
     finish_reason : str, optional
-        Why the model stopped: ``length`` (cut) and ``content_filter`` are told apart, and only
-        an explicit ``stop`` lets a JSON object without its last bracket count.
+        Why the model stopped, in any interface's words (:mod:`chronocore.finish_reasons`):
+        ``length`` (cut) and ``content_filter`` are told apart, and only an explicit ``stop`` lets
+        a JSON object without its last bracket count.
     max_sum_error : float, optional
         The largest error of the sum that is accepted, as a fraction. An answer is rejected with
         reason ``sum_off`` if its raw sum is farther than ``max_sum_error`` from 1 and farther
@@ -185,6 +187,7 @@ def parse_distribution(
     'not_numeric'
     """
     table = option_table(options)
+    finish_reason = ending(finish_reason)
     if max_sum_error is None and not refusal and finish_reason != "content_filter":
         plain = _read_plainly(text, table)
         if plain is not None:
@@ -264,6 +267,7 @@ def parse_choice(
     True
     """
     table = option_table(options)
+    finish_reason = ending(finish_reason)
     thinking, answer = _split_thinking(text or "")
     flagged = _endpoint_refusal(finish_reason, refusal)
     if flagged is not None:
@@ -2039,6 +2043,7 @@ def parse_score(
     if not 1 <= fewest <= most <= len(table):
         raise ValueError(f"choose must be two counts within 1 and {len(table)}, not {choose}")
     values = _option_values(options)
+    finish_reason = ending(finish_reason)
     thinking, answer = _split_thinking(text or "")
 
     def without_score(status: str, reason: str | None) -> ParsedScore:
