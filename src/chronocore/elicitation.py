@@ -283,7 +283,10 @@ def read_answer(answer: Answer, request: Request) -> dict[str, Any]:
             masses = _masses_in(text, request.options)
         parsed = distribution_of_options(masses)
     else:
-        parsed = parse_distribution(text, options, answer.finish_reason, refusal=answer.refusal)
+        year = request.year if request.kind == "dated" else None
+        parsed = parse_distribution(
+            text, options, answer.finish_reason, refusal=answer.refusal, year=year
+        )
         row["thinking"] = thinking or parsed.thinking
     return row | {
         "status": parsed.status,

@@ -65,12 +65,36 @@ _REASONS = (
     "unknown_option",
     "length_mismatch",
     "missing_option",
+    "several_answers",
     "no_mass",
     "sum_off",
 )
 
 #: Keys that stand beside a distribution and never name mass.
 _SIDE_KEYS = frozenset({"year", "country", "n", "total", "sum", "confidence"})
+
+# The same in more words: check sums, sizes, precision, and where the numbers come from.
+_SIDE_WORDS = (
+    r"(?:grand|overall|sub|sum|check)?\W?(?:total|sum)s?"
+    r"(?: (?:check|of [\w %]+|percentages?|percent|share|probability|probabilities|responses"
+    r"|respondents|answers|mass))?"
+    r"|(?:check|verification|proof|sanity)(?:\W?sum|\W?total| of [\w ]+)?"
+    r"|(?:total |weighted |unweighted )?(?:sample(?: size)?|base|n|interviews|respondents"
+    r"|number of (?:respondents|cases|observations|interviews))(?: \(?n\)?)?"
+    r"|margin of error|moe|standard error|std error|s\.?e\.?"
+    r"|(?:95%? )?(?:ci|confidence)(?: (?:level|score|interval|rating))?|certainty"
+    r"|(?:survey |reference |data |field )?years?|wave|round|source|date"
+    # German, French, Spanish, Portuguese, Italian, Dutch, Swedish, Polish, Turkish
+    r"|(?:gesamt)?summe|gesamt|insgesamt|kontrollsumme|stichproben(?:größe|umfang)|jahr|land"
+    r"|somme|total général|taille de l'échantillon|échantillon|année|pays"
+    r"|suma|total general|tamaño de la muestra|muestra|año|país"
+    r"|soma|tamanho da amostra|amostra|ano"
+    r"|somma|totale|dimensione del campione|campione|anno|totaal|som|steekproef(?:omvang)?|jaar"
+    r"|summa|totalt|stickprov|razem|ogółem|liczebność|rok|toplam|örneklem"
+    # Russian, Arabic, Hindi, Chinese, Japanese, Korean
+    r"|итого|всего|сумма|выборка|год|المجموع|السنة|कुल"
+    r"|合计|总计|合計|總和|總計|样本量|年份|サンプルサイズ|합계|총계|표본 크기"
+)
 
 _FIRST_YEAR, _LAST_YEAR = 1900, 2100  # numbers that are dates if they all lie here
 
@@ -81,6 +105,11 @@ _MAX_NAME = 1_000  # characters of a key that is compared beyond its exact label
 _MAX_KNOWN = 1_000  # names whose option is remembered
 _MAX_LINES = 50  # lines of an answer that may repeat the options
 _MAX_NUMBER = 120  # characters of a value with anything but digits in it
+
+
+def _words(text: str) -> frozenset[str]:
+    """Return the words of a text as a set."""
+    return frozenset(text.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +170,7 @@ def parse_distribution(
     *,
     max_sum_error: float | None = None,
     refusal: bool = False,
+    year: int | str | None = None,
 ) -> ParsedDistribution:
     """Read a distribution over `options` from a model's answer.
 
@@ -163,6 +193,9 @@ def parse_distribution(
     refusal : bool, optional
         Whether the endpoint itself flagged the answer as a refusal, which then counts whatever
         the text.
+    year : int or str, optional
+        The year that was asked for. Of several distributions that stand under years, that of
+        this one counts; without it such an answer is ``several_answers``.
 
     Returns
     -------
@@ -185,6 +218,11 @@ def parse_distribution(
     ('recovered', 99.0, False)
     >>> parse_distribution('{"1": 40, "2": null}', options, "stop").reason
     'not_numeric'
+    >>> by_year = '{"2004": {"1": 40, "2": 60}, "2019": {"1": 30, "2": 70}}'
+    >>> parse_distribution(by_year, options, "stop", year=2004).probs
+    (0.4, 0.6)
+    >>> parse_distribution(by_year, options, "stop").reason
+    'several_answers'
     """
     table = option_table(options)
     finish_reason = ending(finish_reason)
@@ -200,18 +238,22 @@ def parse_distribution(
     flagged = _endpoint_refusal(finish_reason, refusal)
     if flagged is not None:
         return without_distribution("refused", flagged)
-    answer = _readable(answer)
-    found = _last_complete(_answer_forms(answer, table, finish_reason), table)
+    answer = _unwrapped(_readable(answer))
+    forms = _answer_forms(answer, table, finish_reason)
+    found = _chosen_answer(forms, table, answer, None if year is None else str(year))
     if found is not None:
-        reading = _read_answer(found, table, max_sum_error)
+        reading = found.reading
+        if reading.reason is None and max_sum_error is not None:
+            reading = _read_answer(found.answer, table, max_sum_error)
         if reading.reason is None:
-            status = "ok" if found.strict else "recovered"
+            status = "ok" if found.answer.strict else "recovered"
             return ParsedDistribution(
                 status, None, reading.probs, reading.raw_sum, reading.sum_off, thinking
             )
     if _declines(answer, table):
         return without_distribution("refused", "refusal")
-    if found is not None and reading.reason is not None:
+    if found is not None:
+        assert reading.reason is not None
         return ParsedDistribution(
             "invalid", reading.reason, None, reading.raw_sum, reading.sum_off, thinking
         )
@@ -388,6 +430,60 @@ def _ends(text: str) -> str:
     return f"{head}\n:\n{tail}"
 
 
+_LATEX_TEXT = re.compile(
+    r"\\(?:text(?:bf|it|rm|sf|tt)?|math(?:bf|rm|it|sf)|emph|operatorname)\s?\{([^{}\\]{0,500})\}"
+)
+_LATEX_MARK = re.compile(r"\\([{}%_#&$])|\\[()\[\],;!]|\$(?=[^$\n]{1,200}\$)|(?<=[\w}%)\]])\$")
+_MARKER = re.compile(
+    r"<\|[^|<>\n]{1,40}\|>(?:assistant\b|user\b|system\b|final\b)?|</?s>|\[/?(?:INST|ASSISTANT|ASST)\]"
+    r"|<(?:start|end)_of_turn>(?:model\b)?|(?:\A|(?<=\n))(?:Assistant|ASSISTANT)\s?:"
+)
+_INLINE_TAG = re.compile(
+    r"</?(?:b|strong|i|em|u|mark|code|span|font|small|big)(?:\s[^<>]{0,80})?>", re.I
+)
+_TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z][\w-]{0,30})\s?/?>")
+_LAYOUT_TAGS = _words("p br div ul ol li pre html body table tr td th h1 h2 h3 h4 hr section")
+
+
+def _unwrapped(text: str) -> str:
+    """Return an answer without what other formats wrap it in: LaTeX, a JSON string."""
+    if "\\" in text:
+        whole = text.strip()
+        if len(whole) > 1 and whole[0] == whole[-1] == '"' and '\\"' in whole:
+            try:
+                decoded = json.loads(whole, strict=False)
+            except ValueError:
+                decoded = None
+            if isinstance(decoded, str):
+                text = decoded
+        elif '\\"' in text and re.search(r'(?<!\\)"', text) is None:
+            text = text.replace('\\"', '"').replace("\\n", "\n")
+        if "\\" in text and '\\"' not in text:
+            text = _LATEX_TEXT.sub(r"\1", text)
+            text = _LATEX_MARK.sub(lambda mark: mark[1] or "", text)
+    return text
+
+
+def _untagged(text: str) -> str:
+    """Return a text without the tags around its parts; a tag's name becomes a heading."""
+    if "<" not in text and "[" not in text and "ssistant" not in text and "ASSISTANT" not in text:
+        return text
+    text = _INLINE_TAG.sub("", _MARKER.sub("\n", text))
+
+    def heading(tag: re.Match[str]) -> str:
+        name = tag["name"].casefold()
+        if tag["close"] or name in _LAYOUT_TAGS or not _name_words(f"{name}:")[-1:] > [""]:
+            return "\n"
+        return f"\n{name}:\n"
+
+    return _TAG.sub(heading, text)
+
+
+def _plain(text: str) -> str:
+    """Return a text as it is compared with labels: folded, without emphasis, dashes alike."""
+    return _fold(text).translate(_EMPHASIS).translate(_DASHES)
+
+
 def _fold(text: str) -> str:
     """Return a label as it is compared: case-folded, spaces collapsed, quotes straightened."""
     folded = _nfkc(_nfkc(text).casefold())
@@ -434,6 +530,7 @@ class OptionTable:
         )
         self._known: dict[tuple[str, bool], int | None] = {}
         self.longest_first = sorted(filter(None, self.labels), key=len, reverse=True)
+        self.by_name, self.label_pattern = _label_pattern(self.labels, self.codes)
         # A label may be the code of another option; then it matters which is meant.
         self.clash = any(self._code(name) not in (None, index) for name, index in bare)
         self.plain = None if self.clash else _plain_pattern(self.codes)
@@ -465,6 +562,10 @@ class OptionTable:
             return self._by_code.get(int(worded["code"]))
         return self._both(bare)
 
+    def index_of(self, name: str) -> int | None:
+        """Return the position of the option whose label a text matched by the pattern is."""
+        return self.by_name.get(name)
+
     def find_all(self, names: Sequence[str], *, labels_first: bool = False) -> int | None:
         """Return the position of the one option that every name names; else None."""
         found = {self.find(name, labels_first=labels_first) for name in names}
@@ -489,6 +590,39 @@ class OptionTable:
                 if found is not None and found == self._by_code.get(int(code)):
                     return found
         return None
+
+
+def _label_pattern(
+    labels: Sequence[str], codes: Sequence[int]
+) -> tuple[dict[str, int | None], re.Pattern[str] | None]:
+    """Return the position of every label as :func:`_plain` has it, and a pattern of them all.
+
+    Labels that are numbers are left out: they cannot be told from codes. A name that several
+    options share has no position.
+    """
+    names: dict[str, int | None] = {}
+    for index, (label, code) in enumerate(zip(labels, codes, strict=True)):
+        plain = label.translate(_EMPHASIS).translate(_DASHES).strip()
+        after = re.match(rf"\+?{code}(?!\d)\W*(?P<rest>[^\W\d].*)", plain)
+        variants = {plain, _bare(label), _bare(after["rest"]) if after else plain}
+        for name in variants:
+            if name and not _ONLY_CODE.fullmatch(name) and any(map(str.isalnum, name)):
+                names[name] = index if names.get(name, index) == index else None
+    if not names:
+        return names, None
+
+    def bounded(name: str) -> str:
+        before = r"(?<!\w)" if _needs_bound(name[0]) else ""
+        after = r"(?!\w)" if _needs_bound(name[-1]) else ""
+        return f"{before}{re.escape(name)}{after}"
+
+    longest_first = sorted(names, key=len, reverse=True)
+    return names, re.compile("|".join(map(bounded, longest_first)))
+
+
+def _needs_bound(character: str) -> bool:
+    """Return whether a word goes on behind a letter, in scripts that put blanks between words."""
+    return character.isalnum() and not "\u2e80" <= character <= "\u9fff"
 
 
 def _unique(names: Iterable[tuple[str, int]]) -> dict[str, int]:
@@ -600,6 +734,8 @@ class _Container:
     nested: bool = False
     keys: list[str] = field(default_factory=list)
     values: list[_Raw] = field(default_factory=list)
+    parent: _Container | None = None
+    key: str | None = None  # under which it stands in its parent
 
 
 _Raw: TypeAlias = "str | _Container"
@@ -632,11 +768,17 @@ class _Entry(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """Something that looks like a distribution; positional if its entries have no names."""
+    """Something that looks like a distribution; positional if its entries have no names.
+
+    What it stands under is its ``container`` in the text, or the ``lead`` above it.
+    """
 
     entries: list[_Entry]
     positional: bool = False
     strict: bool = False
+    container: _Container | None = None
+    lead: str | None = None
+    unclosed: bool = False
 
 
 _SPACE = re.compile(r"\s*+")
@@ -700,9 +842,8 @@ class _NearReader:
     _plain_number = re.compile(_LOOSE_NUMBER)
 
     def __init__(self, text: str) -> None:
-        self.text = text.translate(_STRAIGHT_QUOTES).translate(
-            _SIGNS
-        )  # one character for one: positions hold
+        # One character for one: positions hold.
+        self.text = _without_comments(text.translate(_STRAIGHT_QUOTES).translate(_SIGNS))
         self._key_ends = _Marks(r"""["'](?=\s*+:)""", self.text)
         self._value_ends = _Marks(r"""["'](?=\s*+(?:[,}\]]|\Z))""", self.text)
         self._breaks = _Marks(r"[{}\n]", self.text)
@@ -734,6 +875,37 @@ class _NearReader:
         if match is None:
             return None
         return self._plain_number.findall(match.group()), match.end()
+
+
+_COMMENT = re.compile(r"//|/\*|#")
+
+
+def _without_comments(text: str) -> str:
+    """Return a text with the comments inside its braces blanked."""
+    if "{" not in text or _COMMENT.search(text) is None:
+        return text
+    pieces: list[str] = []
+    position = 0
+    for mark in _COMMENT.finditer(text):
+        start = mark.start()
+        if start < position:
+            continue
+        above = text[max(0, start - _MAX_LINE) : start]
+        before = above.rstrip()[-1:]
+        if not before or before == ":" or above.rfind("{") <= above.rfind("}"):
+            continue
+        if mark.group() == "/*":
+            end = text.find("*/", mark.end()) + 2
+            if end < 2:
+                continue
+        elif mark.group() == "#" and (above == above.rstrip() or before not in ",{[\"'%0123456789"):
+            continue
+        else:
+            end = text.find("\n", mark.end())
+            end = len(text) if end < 0 else end
+        pieces += [text[position:start], re.sub(r"[^\n]", " ", text[start:end])]
+        position = end
+    return "".join([*pieces, text[position:]])
 
 
 class _Marks:
@@ -834,7 +1006,10 @@ def _scan(reader: _Reader) -> _Scan:
                 continue
         elif character in "{[":
             if len(stack) < _MAX_DEPTH:
-                stack.append(_open(text, position))
+                opened = _open(text, position)
+                opened.parent = innermost
+                opened.key = innermost.keys[-1] if innermost.keys else None
+                stack.append(opened)
                 position, state = position + 1, _State.FIRST
             else:
                 stack.clear()
@@ -881,19 +1056,35 @@ def _answer_forms(
     yield _json_answers(strict.closed, table, limit, strict=True)
     if near is None:
         near = _scan(_NearReader(text))
-    containers = list(near.closed)
+    containers = [*_quoted_containers(strict.closed), *near.closed]
     if near.unclosed and near.after_value and finish_reason == "stop":
         containers.append(near.unclosed)
     yield _json_answers(containers, table, limit, strict=False)
-    outside = _outside_objects(text, near)
+    outside = _untagged(_outside_objects(text, near))
     if not cut:
         lines = [line for line in outside.splitlines() if len(line) <= _MAX_LINE]
-        yield _line_answers(lines, table)
+        yield _line_answers(lines, table, half_written=finish_reason in ("unknown", "error"))
         yield _table_answers(lines, table)
     positional = _list_answers(near.closed, text, table, limit)
     if not positional and not cut:
         positional = _number_texts(outside, table, alone=outside == text)
     yield positional
+
+
+def _quoted_containers(containers: Sequence[_Container]) -> list[_Container]:
+    """Return the containers inside strings of containers: JSON that was encoded twice."""
+    found: list[_Container] = []
+    for container in containers:
+        for place, value in enumerate(container.values):
+            if not isinstance(value, str) or "{" not in value or ":" not in value:
+                continue
+            for inner in _scan(_StrictReader(value)).closed:
+                inner.start = inner.end = container.start
+                if inner.parent is None:
+                    inner.parent, inner.nested = container, True
+                    inner.key = container.keys[place] if place < len(container.keys) else None
+                found.append(inner)
+    return found
 
 
 def _outside_objects(text: str, scan: _Scan) -> str:
@@ -918,6 +1109,7 @@ _NAME_FIELDS = frozenset(
     {"option", "code", "label", "name", "answer", "choice", "category", "response", "key", "text"}
 )
 _ORDINAL_FIELDS = frozenset({"id", "index", "rank"})
+_FREE_FIELDS = frozenset({"reason", "reasoning", "explanation", "note", "notes", "comment"})
 _NUMBER_FIELDS = frozenset(
     {"percentage", "percent", "pct", "%", "probability", "prob", "share", "proportion", "value"}
 )
@@ -929,18 +1121,58 @@ def _json_answers(
     """Return the objects keyed by options and the lists of records among closed containers."""
     answers: list[_Answer] = []
     for container in containers:
-        if container.start >= limit:
+        if container.start >= limit or not container.values:
             continue
         entries: list[_Entry] | None
         if container.kind == "object":
+            nests = len(container.values) >= len(table) and not all(
+                isinstance(value, str) for value in container.values
+            )
+            if nests and (across := _across_entries(container, table)):
+                answers += [
+                    _Answer(entries, strict=strict, container=container, lead=name)
+                    for name, entries in across
+                ]
+                continue
             entries = [_lifted(entry) for entry in _object_entries(container)]
         else:
             entries = _record_entries(container, table)
             if entries is None and not strict:
                 entries = _pair_entries(container, table)
         if entries:
-            answers.append(_Answer(entries, strict=strict))
+            unclosed = container.end < 0
+            answers.append(_Answer(entries, strict=strict, container=container, unclosed=unclosed))
     return answers
+
+
+def _across_entries(
+    container: _Container, table: OptionTable
+) -> list[tuple[str, list[_Entry]]] | None:
+    """Return the answers of an object that gives each option several numbers, by their name.
+
+    Such as ``{"1": {"lower": 35, "upper": 45}, "2": {"lower": 55, "upper": 65}}``.
+    """
+    parts = [value for value in container.values if not isinstance(value, str)]
+    if len(parts) < len(table) or len(parts[0].keys) < 2:
+        return None
+    named = [
+        (key, part)
+        for key, part in zip(container.keys, container.values, strict=False)
+        if not isinstance(part, str) and table.find(key) is not None
+    ]
+    names = parts[0].keys
+    if len(named) != len(table) or any(part.keys != names for _, part in named):
+        return None
+    across: list[tuple[str, list[_Entry]]] = []
+    for place, name in enumerate(names):
+        values = [part.values[place] for _, part in named]
+        if all(_read_value(value).kind is _Kind.NUMBER for value in values):
+            keys = [key for key, _ in named]
+            pairs = zip(keys, values, strict=True)
+            across.append((name, [_Entry((key,), value) for key, value in pairs]))
+        elif _field_name(name) not in _NAME_FIELDS | _FREE_FIELDS:
+            return None
+    return across if len(across) > 1 else None
 
 
 def _object_entries(container: _Container) -> list[_Entry]:
@@ -1037,39 +1269,59 @@ _NO_NUMBER = frozenset(
 )
 
 
-def _line_answers(lines: Sequence[str], table: OptionTable) -> list[_Answer]:
+def _line_answers(
+    lines: Sequence[str], table: OptionTable, *, half_written: bool = False
+) -> list[_Answer]:
     """Return the answers written as ``label: number`` lines.
 
     A new answer begins where an option comes again after all of them have been named. Lines that
-    repeat some options of the answer just above, with nothing in between, belong to it.
+    repeat some options of the answer just above, with nothing in between, belong to it. The last
+    line without a value above an answer is its heading.
     """
     blocks: list[list[_Entry]] = [[]]
+    leads: list[str | None] = [None]
     named: set[int] = set()
+    lead: str | None = None
     apart = True  # something stands between this entry and the one before
     attached = False  # the current block follows another one directly
     for entry in _each_entry(lines, table):
-        if entry is None:
+        if isinstance(entry, str):
             apart = True
+            lead = entry if entry.strip() else lead
             continue
-        index = table.find(entry.names[0])
-        if index is not None:
+        index = table.find_all(entry.names)
+        if index is None and table.find(entry.names[0]) is None:
+            if _field_name(entry.names[0]) in _HEADING_FIELDS:
+                lead = f"{entry.names[0]} {entry.value}"
+                continue
+        elif index is not None:
             if index in named and len(named) == len(table):
                 blocks.append([])
+                leads.append(None)
                 named, attached = set(), not apart
+            if not named:
+                leads[-1] = lead
             named.add(index)
+            lead = None
         blocks[-1].append(entry)
         apart = False
     if attached and len(named) < len(table):
         rest = blocks.pop()
         blocks[-1].extend(rest)
-    return [_Answer(block) for block in blocks if _is_listing(block, table)]
+    return [
+        _Answer(block, lead=above or "", unclosed=half_written)
+        for block, above in zip(blocks, leads, strict=False)
+        if _is_listing(block, table)
+    ]
 
 
 _ITEM_SEPARATOR = re.compile(r"[,;]\s+")
+#: Keys of lines that say of what the lines below them are the distribution.
+_HEADING_FIELDS = frozenset({"year", "survey year", "wave", "round", "jahr", "année", "año", "ano"})
 
 
-def _each_entry(lines: Iterable[str], table: OptionTable) -> Iterator[_Entry | None]:
-    """Yield the entry of each line, None without any, and of each part of ``Yes: 40, No: 60``."""
+def _each_entry(lines: Iterable[str], table: OptionTable) -> Iterator[_Entry | str]:
+    """Yield the entry of each line, and of each part of ``Yes: 40, No: 60``; else the line."""
     for line in lines:
         parts = _ITEM_SEPARATOR.split(line.strip(" \t.")) if len(table) > 1 else []
         if len(parts) == len(table):
@@ -1077,7 +1329,7 @@ def _each_entry(lines: Iterable[str], table: OptionTable) -> Iterator[_Entry | N
             if _is_bijection([table.find(entry.names[0]) for entry in entries], table):
                 yield from entries
                 continue
-        yield _line_entry(line, table)
+        yield _line_entry(line, table) or line
 
 
 def _is_listing(block: Sequence[_Entry], table: OptionTable) -> bool:
@@ -1096,13 +1348,32 @@ def _line_entry(line: str, table: OptionTable) -> _Entry | None:
         if tried == _MAX_SEPARATORS:
             break
         name, value = line[: separator.start()].strip(), line[separator.end() :]
-        if not name or not _is_line_value(value):
+        if not name:
             continue
         entry = _Entry((name,), value)
+        if not _is_line_value(value):
+            beside = _VALUE_THEN_LABEL.fullmatch(value)
+            if beside is None or table.by_name.get(_plain(beside["label"]).strip(" .)")) is None:
+                continue
+            entry = _Entry((name, beside["label"].strip(" .)")), beside["value"])
         if table.find(name) is not None:
             return entry
         fallback = fallback or entry
+    if fallback is None and (turned := _VALUE_THEN_NAME.fullmatch(line)) is not None:
+        name = turned["name"].strip(" .,;")
+        if table.find(name) is not None and table.find(name, labels_first=True) is not None:
+            return _Entry((name,), turned["value"])
     return fallback
+
+
+_VALUE_THEN_LABEL = re.compile(
+    r"(?P<value>[~≈]?\s*\d[\d.,]*\s*(?:%|percent|per cent)?)\s*[:(–—-]?\s*(?P<label>[^\d\s].*)"
+)
+_VALUE_THEN_NAME = re.compile(
+    r"(?P<value>[~≈]?\s*\d[\d.,]*\s*(?:%|percent|per cent))\s*[:–—-]?\s*"
+    r"(?:(?:for|of (?:people|adults|respondents))\s+)?(?:(?:would )?(?:say|answer|choose)\s+)?"
+    r"(?P<name>[^\d\s].*)"
+)
 
 
 def _is_line_value(text: str) -> bool:
@@ -1117,23 +1388,24 @@ _RULE_CELL = re.compile(r":?-+:?|")
 def _table_answers(lines: Sequence[str], table: OptionTable) -> list[_Answer]:
     """Return the answers written as Markdown tables, one option a row or one a column."""
     answers: list[_Answer] = []
-    for rows in _tables(lines):
-        entries = _row_entries(rows, table) or _column_entries(rows, table)
-        if entries:
-            answers.append(_Answer(entries))
+    for lead, rows in _tables(lines):
+        answers += _row_answers(rows, table, lead) or _column_answers(rows, table, lead)
     return answers
 
 
-def _tables(lines: Sequence[str]) -> Iterator[list[list[str]]]:
-    """Yield the rows of each run of lines with the same number of cells; rules are dropped."""
+def _tables(lines: Sequence[str]) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield each run of lines with the same number of cells, without rules, and its heading."""
     rows: list[list[str]] = []
+    lead = ""
     for line in [*lines, ""]:
         cells = _cells(line)
         if rows and len(cells) != len(rows[0]):
-            yield rows
-            rows = []
+            yield lead, rows
+            rows, lead = [], ""
         if len(cells) > 1 and not all(_RULE_CELL.fullmatch(cell) for cell in cells):
             rows.append(cells)
+        elif not cells and line.strip():
+            lead = line
 
 
 def _cells(line: str) -> list[str]:
@@ -1143,31 +1415,53 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")]
 
 
-def _column_entries(rows: list[list[str]], table: OptionTable) -> list[_Entry]:
-    """Return one entry a row, if exactly one column behind the first holds only values."""
-    if not any(_is_line_value(cell) for cell in rows[0][1:]):
-        rows = rows[1:]  # the header
+def _column_answers(rows: list[list[str]], table: OptionTable, lead: str) -> list[_Answer]:
+    """Return one answer for each column behind the first that holds only values.
+
+    Several columns are alternatives under the names of the header, as far as they are shares.
+    """
+    header = [""] * len(rows[0])
+    if not any(_is_line_value(cell) and not _is_year(cell) for cell in rows[0][1:]):
+        header, rows = rows[0], rows[1:]
     if not rows:
         return []
     width = len(rows[0])
     values = [j for j in range(1, width) if all(_is_line_value(row[j]) for row in rows)]
-    if len(values) != 1:
-        return []
-    entries: list[_Entry] = []
-    for row in rows:
-        cells = [cell for j, cell in enumerate(row) if j != values[0]]
-        named = tuple(cell for cell in cells if table.find(cell) is not None)
-        entries.append(_Entry(named or tuple(cells[:1]), row[values[0]]))
-    return entries
+    answers: list[_Answer] = []
+    for column in values:
+        entries: list[_Entry] = []
+        for row in rows:
+            cells = [cell for j, cell in enumerate(row) if j not in values]
+            named = tuple(cell for cell in cells if table.find(cell) is not None)
+            entries.append(_Entry(named or tuple(cells[:1]), row[column]))
+        name = f"{header[column]}:" if len(values) > 1 else lead
+        answers.append(_Answer(entries, lead=name))
+    return answers
 
 
-def _row_entries(rows: list[list[str]], table: OptionTable) -> list[_Entry]:
-    """Return one entry a column, for a header of all options over one row of values."""
-    if len(rows) != 2 or not all(map(_is_line_value, rows[1])):
+def _row_answers(rows: list[list[str]], table: OptionTable, lead: str) -> list[_Answer]:
+    """Return one answer a row of values, below a header of all options.
+
+    A first column that names no option names the rows.
+    """
+    header, *others = rows
+    first = 0 if len(header) == len(table) else 1
+    if not others or not _is_bijection(map(table.find, header[first:]), table):
         return []
-    if not _is_bijection(map(table.find, rows[0]), table):
+    if len(header) - first != len(table) or (first and table.find(header[0]) is not None):
         return []
-    return [_Entry((name,), value) for name, value in zip(*rows, strict=True)]
+    answers: list[_Answer] = []
+    for row in others:
+        if not all(map(_is_line_value, row[first:])):
+            return []
+        pairs = zip(header[first:], row[first:], strict=True)
+        name = f"{row[0]}:" if first else lead
+        answers.append(_Answer([_Entry((key,), value) for key, value in pairs], lead=name))
+    return answers
+
+
+def _is_year(text: str) -> bool:
+    return _YEAR.fullmatch(text.strip()) is not None
 
 
 # Bare lists
@@ -1189,7 +1483,10 @@ def _list_answers(
         if len(values) < len(container.values) or not _are_numbers(values):
             continue
         alone = size == container.end - container.start
-        answers.extend(_positional(values, table, alone=alone))
+        for answer in _positional(values, table, alone=alone):
+            ordered = _in_stated_order(answer, text, container, table)
+            if ordered is not None:
+                answers.append(ordered._replace(container=container))
     return answers
 
 
@@ -1205,8 +1502,18 @@ def _number_texts(text: str, table: OptionTable, *, alone: bool) -> list[_Answer
     elif len(body.splitlines()) > 1:
         values = [line for line in body.splitlines() if line.strip()]
     else:
-        values = re.split(r",\s*|\s+(?!%)", body)
+        # "25,5" is one number; only blanks, or commas that separate nothing else, make several.
+        spaced = re.search(r",\s", body) is not None
+        single = not spaced and _read_value(body).kind is _Kind.NUMBER
+        separator = r",\s+" if spaced else r"\s+(?!%)" if re.search(r"\S\s+[^\s%]", body) else ","
+        values = re.split(separator, body)
+        in_brackets = single and body != _unfenced(text)
+        if single and not (in_brackets and _is_plausible(list(map(_read_value, values)))):
+            values = [body]
+        alone = alone and not (spaced and re.search(r",\S", body))
     values = [value.strip().rstrip(",") for value in values]
+    if len(values) == 1 and len(table) > 1 and alone and "," in body and _mark(body) is not None:
+        return [_Answer([_Entry((), body)], positional=True)]
     if _are_numbers(values):
         return _positional(values, table, alone=alone)
     numbered = _numbered(values, table)
@@ -1234,6 +1541,78 @@ def _positional(values: Sequence[str], table: OptionTable, *, alone: bool) -> li
     if not alone:
         return []
     return [_Answer([_Entry((), value) for value in values], positional=True)]
+
+
+_ORDER_REACH = 400  # characters around a list in which its order may be stated
+_ORDER_WORDS = re.compile(
+    r"\b(?:revers\w+|descending|ascending|sorted|respectively|in (?:that|this|the \w+)? ?order"
+    r"|order(?:ed)?|start\w* (?:with|from)"
+    r"|(?:largest|highest|smallest|lowest|last|best|worst) (?:first|to)"
+    r"|from (?:highest|lowest|high|low|largest|smallest|top|bottom|most|last)|first)\b"
+)
+_CODES_STATED = re.compile(
+    rf"\b(?:options?|codes?|order|categories|answers?)\b[^\d\n+-]{{0,20}}"
+    rf"(?P<codes>{_CODE}(?:\s*(?:,|;|and|then|>|/)+\s*{_CODE})+)"
+)
+
+
+def _in_stated_order(
+    answer: _Answer, text: str, container: _Container, table: OptionTable
+) -> _Answer | None:
+    """Return a list in the order that the text around it states; None if that is undecided."""
+    if not answer.positional or len(answer.entries) != len(table):
+        return answer
+    before = _plain(text[max(0, container.start - _ORDER_REACH) : container.start])
+    after = _plain(text[container.end : container.end + _ORDER_REACH])
+    orders = [order for part in (before, after) if (order := _stated_order(part, table))]
+    scale = list(range(len(table)))
+    told = [order for order in orders if order != scale]
+    if not told:
+        complete = any(order == scale for order in orders)
+        wordy = _ORDER_WORDS.search(before) or _ORDER_WORDS.search(after)
+        return None if wordy and not complete and _says_order(before + after, table) else answer
+    order = told[-1]
+    if sorted(order) != scale or len(told) != len(orders):
+        return None
+    names = [(str(table.codes[index]),) for index in order]
+    pairs = zip(names, answer.entries, strict=True)
+    return answer._replace(
+        entries=[_Entry(name, entry.value) for name, entry in pairs], positional=False
+    )
+
+
+def _says_order(text: str, table: OptionTable) -> bool:
+    """Return whether words of order are more than those of the scale itself."""
+    first = table.label_pattern.search(text) if table.label_pattern else None
+    if re.search(r"\b(?:revers|descend|sorted|(?:largest|highest|last|most)\b)", text):
+        return True
+    return first is not None and table.index_of(first.group()) != 0
+
+
+def _stated_order(text: str, table: OptionTable) -> list[int] | None:
+    """Return the options in the order in which a text names them; None if it names none or one.
+
+    Options that stand apart in the text are an order only if they would be that of the scale.
+    """
+    if codes := _CODES_STATED.search(text):
+        found = [table.find(code) for code in re.findall(_CODE, codes["codes"])]
+        named = [index for index in found if index is not None]
+        if len(named) == len(found) == len(table):
+            return named
+    if table.label_pattern is None:
+        return None
+    mentions = list(table.label_pattern.finditer(text))[-_MAX_LINES:]
+    order = [index for m in mentions if (index := table.index_of(m.group())) is not None]
+    if len(set(order)) < 2 or len(order) != len(mentions):
+        return None
+    if len(order) == len(table) == len(set(order)):
+        return order
+    if order == [len(table) - 1, 0]:  # from the last one to the first
+        between = text[mentions[0].end() : mentions[1].start()]
+        return (
+            order[:1] + list(range(len(table) - 2, 0, -1)) + order[1:] if "to" in between else order
+        )
+    return None if order == sorted(order) else order
 
 
 _NUMBERED = re.compile(rf"\(?(?P<code>{_CODE})\s*[,.;:)\]\s]\s*(?P<value>.+)")
@@ -1285,37 +1664,234 @@ def _is_bijection(found: Iterable[int | None], table: OptionTable) -> bool:
     return len(named) == len(set(named)) == len(table)
 
 
-def _last_complete(forms: Iterable[list[_Answer]], table: OptionTable) -> _Answer | None:
-    """Return the last answer with every option, of the first form that has one.
+class _Found(NamedTuple):
+    """An answer and what it says."""
 
-    One whose sum is off gives way to an earlier one of its form whose sum is not. Without any,
-    it is the last that names some options, else the last that gives numbers to something else:
-    these only tell the reason.
+    answer: _Answer
+    reading: _Reading
+
+
+_MAX_ALTERNATIVES = 100  # complete answers of one form that are compared
+
+
+def _chosen_answer(
+    forms: Iterable[list[_Answer]], table: OptionTable, text: str, year: str | None
+) -> _Found | None:
+    """Return the answer that counts, of the first form that has a complete one.
+
+    Of several without names the last counts, as a correction would; one whose sum is off gives way
+    to an earlier one whose sum is not. Of several under names of their own that counts which is
+    asked for, or none. Without any complete one, it is the last that names some options, else the
+    last that gives numbers to something else: these only tell the reason.
     """
     partial: _Answer | None = None
     foreign: _Answer | None = None
+    half: _Found | None = None
     for answers in forms:
-        last: _Answer | None = None
+        complete: list[_Found] = []
         for answer in reversed(answers):
+            if len(complete) == _MAX_ALTERNATIVES:
+                break
             if _is_aside(answer, table):
                 continue
             named = {index for index in _matches(answer, table) if index is not None}
             if answer.positional:
-                complete = len(answer.entries) == len(table)
+                whole = len(answer.entries) == len(table)
             else:
-                complete = len(named) == len(table)
-            if complete:
+                whole = len(named) == len(table)
+            if whole:
                 reading = _read_answer(answer, table, None)
-                if not reading.sum_off and (last is None or reading.reason is None):
-                    return answer
-                last = last or answer
+                if answer.unclosed and reading.sum_off:  # the last number may be half of one
+                    half = half or _Found(answer, _Reading("sum_off", None, reading.raw_sum, True))
+                else:
+                    complete.append(_Found(answer, reading))
             elif named:
                 partial = partial or answer
             elif any(_unknown_reason(entry) for entry in answer.entries):
                 foreign = foreign or answer
-        if last is not None:
-            return last
-    return partial or foreign
+        if complete:
+            return _of_alternatives(complete[::-1], text, year)
+    if half is not None:
+        return half
+    answer_left = partial or foreign
+    if answer_left is None:
+        return None
+    reading = _read_answer(answer_left, table, None)
+    return None if reading.reason is None else _Found(answer_left, reading)
+
+
+def _of_alternatives(complete: list[_Found], text: str, year: str | None) -> _Found:
+    """Return the one of several complete answers, in the order of the text, that counts."""
+    last = complete[-1]
+    if len(complete) == 1 or (last.reading.reason is not None and not last.reading.sum_off):
+        return last
+    valid = [found for found in complete if found.reading.reason is None]
+    fitting = [found for found in valid if not found.reading.sum_off]
+    if not valid:
+        return last
+    if len({_rounded(found.reading) for found in valid}) == 1:
+        return (fitting or valid)[-1]
+    named = [(_name_of(found.answer, text), found) for found in valid]
+    if fitting:
+        # A sum that is off gives way, but one under a name of its own may be what was meant.
+        named = [
+            (name, found)
+            for name, found in named
+            if not found.reading.sum_off or (any(name) and _is_rough_distribution(found.reading))
+        ]
+    pool = [found for _, found in named]
+    return _asked_for([one for one in named if not _is_inside_another(one[1], pool)], year)
+
+
+def _rounded(reading: _Reading) -> tuple[float, ...]:
+    return tuple(round(p, 9) for p in reading.probs or ())
+
+
+def _is_rough_distribution(reading: _Reading) -> bool:
+    total = reading.raw_sum or 0.0
+    return 0.5 <= total <= 1.5 or 50 <= total <= 150
+
+
+def _is_inside_another(found: _Found, pool: Sequence[_Found]) -> bool:
+    """Return whether an answer stands inside the object of another one, as its breakdown."""
+    around = found.answer.container
+    others = [id(other.answer.container) for other in pool if other.answer.container]
+    while around is not None and around.parent is not None:
+        around = around.parent
+        if id(around) in others:
+            return True
+    return False
+
+
+# --- Alternatives -------------------------------------------------------------------------------
+
+_YEAR = re.compile(r"(?<!\d)(?:1[89]|20|21)\d\d(?!\d)")
+
+#: Words for the answer itself. Names made of these alone are no names of alternatives.
+_ANSWER_WORDS = _words(
+    "answer answers distribution distributions percentage percentages percent pct share"
+    " shares probability probabilities prob proportion proportions estimate estimates"
+    " estimated estimation result results response responses output prediction predictions"
+    " predicted values value data json final last corrected correction correct revised"
+    " revision updated update adjusted adjustment normalised normalized rescaled scaled"
+    " rounded best point central main definitive actual sum sums sum up add adds total totals"
+    " better instead rather actually so therefore thus hence then wait sorry no not or again"
+    " let try wrong mistake error fix fixed which one survey option options antwort"
+    " verteilung korrektur korrigiert endgültig respuesta distribución corrección corregido"
+    " réponse répartition corrigé résultat version versions attempt resposta risposta 答案 修正"
+    " 更正"
+)
+#: Words that say nothing of their own.
+_EMPTY_WORDS = _words(
+    "a an the of for in is are was were be been would will should could can may might must it"
+    " its this that these those here there as at by on with to and but i i'm i'd i'll we my"
+    " our me us your you have has had do does did get gives give given make makes made"
+    " following follows below above now more most think say believe guess approximately about"
+    " around roughly likely overall hmm ok okay sure well also just really e.g eg etc each"
+    " all both who what how im id"
+)
+#: Fields of an object that say of what its other fields are the distribution.
+_NAMING_FIELDS = _words(
+    "year wave round period date time scenario case group subgroup gender sex age cohort"
+    " segment region country population name title type kind version draft variant model"
+    " method source label sample bound estimate status stage step jahr année año geschlecht"
+    " sexe sexo"
+)
+_MAX_NAME_WORDS = {True: 6, False: 3}  # of a heading, and of words that merely come before
+_CLAUSE_END = re.compile(r"[.!?;,]\s+|\n|[({]|->")
+_TAG_BEFORE = re.compile(r"<([A-Za-z][\w-]{0,30})>\s*(?:```\w*)?\s*\Z")
+_NAME_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+
+
+def _name_of(answer: _Answer, text: str) -> tuple[str, ...]:
+    """Return the words of the names under which an answer stands; none if it has no name.
+
+    Words for the answer itself count as one name, the empty word.
+    """
+    words: list[str] = []
+    if answer.lead is not None:
+        words += _name_words(answer.lead)
+    around = answer.container
+    if around is not None:
+        top = around
+        while True:
+            words += _field_words(around)
+            if around.key is not None:
+                words += _name_words(f"{around.key}:")
+            if around.parent is None:
+                break
+            around = top = around.parent
+        words += _name_words(_text_before(text, top.start))
+    return tuple(dict.fromkeys(words))
+
+
+def _field_words(container: _Container) -> list[str]:
+    """Return the words of the fields that say what an object is about."""
+    words: list[str] = []
+    for key, value in zip(container.keys, container.values, strict=False):
+        if isinstance(value, str) and _field_name(key) in _NAMING_FIELDS:
+            words += _name_words(f"{value}:")
+    return words
+
+
+def _text_before(text: str, position: int) -> str:
+    """Return what stands directly before an answer, back to the answer before it."""
+    gap = text[max(0, position - _ORDER_REACH) : position]
+    if tag := _TAG_BEFORE.search(gap):
+        return f"{tag[1]}:"
+    lines = [line for line in gap.splitlines() if not line.lstrip().startswith("```")]
+    blank = gap.rstrip(" ").endswith("\n")
+    above = [line for line in lines if line.strip(" *_#`[")]
+    if not above:
+        return ""
+    line = above[-1].strip()
+    line = line[max(line.rfind("}"), line.rfind("]")) + 1 :]
+    if blank and not (line.endswith((":", "*")) or line.startswith(("#", "*"))):
+        return line if len(line.split()) <= _MAX_NAME_WORDS[False] else ""
+    return line
+
+
+def _name_words(lead: str) -> list[str]:
+    """Return the words that name an alternative in what stands above or before it."""
+    lead = lead.translate(_EMPHASIS).strip()
+    if lead.endswith((".", "!", "?", ";")):
+        return []  # a sentence that is over
+    heading = lead.endswith(":") or lead.startswith(("#", "<"))
+    clauses = [part for part in _CLAUSE_END.split(lead.strip(" #:>-")) if part.strip()]
+    if not clauses:
+        return []
+    years = _YEAR.findall(clauses[-1])
+    words = _NAME_WORD.findall(_fold(clauses[-1].replace("_", " ")))
+    own = [word for word in words if word not in _ANSWER_WORDS and word not in _EMPTY_WORDS]
+    own = [word for word in own if not (word.isdecimal() and len(word) > 1 and word not in years)]
+    if years:
+        return [*years, *(word for word in own if not _YEAR.search(word))]
+    if not own:
+        return [""] if any(word in _ANSWER_WORDS for word in words) else []
+    return own if len(own) <= _MAX_NAME_WORDS[heading] else []
+
+
+def _asked_for(named: list[tuple[tuple[str, ...], _Found]], year: str | None) -> _Found:
+    """Return the alternative that is named by the year asked for or as the answer, or none.
+
+    Those that share a name, or have none, follow each other as corrections do.
+    """
+    found = [alternative for _, alternative in named]
+    if year is not None:
+        own = [(name, one) for name, one in named if {y for y in name if _is_year(y)} == {year}]
+        if own:
+            rest = [(tuple(w for w in name if w != year), one) for name, one in own]
+            return _asked_for(rest, None)
+    answers = [(name, one) for name, one in named if "" in name]
+    if answers and (len(answers) < len(named) or any(len(name) > 1 for name, _ in answers)):
+        # Words for the answer above "2004" and "2019" alike do not choose between these.
+        return _asked_for([(tuple(w for w in name if w), one) for name, one in answers], None)
+    if len({name for name, _ in named}) == 1 or len({_rounded(one.reading) for one in found}) == 1:
+        return found[-1]
+    return _Found(found[-1].answer, _Reading("several_answers"))
+
+
+# --- Asides -------------------------------------------------------------------------------------
 
 
 def _is_aside(answer: _Answer, table: OptionTable) -> bool:
@@ -1350,18 +1926,37 @@ def _is_name_of(value: _Raw, index: int, table: OptionTable) -> bool:
     return table.find(value) == index
 
 
-def _unknown_reason(entry: _Entry, *, nested: bool = False) -> str | None:
+_SIDE_KEY = re.compile(_SIDE_WORDS)
+_SUM_SHOWN = re.compile(r"\d\s*%?\s*\+\s*\d|[^\W\d]\s*\+\s*[^\W\d]")
+
+
+def _is_side_key(name: str) -> bool:
+    """Return whether a key stands beside a distribution: a total, a size, a check of the sum."""
+    if len(name) > _MAX_NUMBER:
+        return False
+    folded = _fold(name)
+    bare = _field_name(name)
+    return (
+        folded in _SIDE_KEYS
+        or bare in _SIDE_KEYS
+        or _SIDE_KEY.fullmatch(bare) is not None
+        or _SUM_SHOWN.search(folded) is not None
+    )
+
+
+def _unknown_reason(entry: _Entry, table: OptionTable | None = None) -> str | None:
     """Return what is wrong with an entry that names no option, if it is more than an aside.
 
-    With `nested`, numbers in an object or a list count as well.
+    With a table, numbers in an object or a list count as well, unless they are a distribution of
+    their own, such as that of a group.
     """
-    if any(_fold(name) in _SIDE_KEYS or _field_name(name) in _SIDE_KEYS for name in entry.names):
+    if any(_is_side_key(name) for name in entry.names):
         return None
     if isinstance(entry.value, _Container):
-        if not nested:
+        if table is None or _is_bijection(map(table.find, entry.value.keys), table):
             return None
         inner = _object_entries(entry.value) or [_Entry((), raw) for raw in entry.value.values]
-        return _first_reason(_unknown_reason(part, nested=True) or "" for part in inner)
+        return _first_reason(_unknown_reason(part, table) or "" for part in inner)
     value = _read_value(entry.value)
     if value.kind is _Kind.NUMBER and abs(value.number) <= ATOL:
         return None
@@ -1397,6 +1992,10 @@ _DIGITS = r"(?:\d[\d.,]*|\.\d+)"
 _PERCENT = r"(?:%|percent|per cent|pct\.?)"
 _AMOUNT = rf"[+-]?{_DIGITS}\s*{_PERCENT}?"
 _TRAILER = r"(?:\s*\([^\d]*\)|\s+of\s[^\d]*)?"
+_TWICE = re.compile(
+    rf"(?P<first>[^()=]{{1,40}}?)\s*"
+    rf"(?:\((?P<inside>[^()]{{1,60}})\)|(?:=|/|, or|or)\s*(?P<after>{_AMOUNT}))\s*"
+)
 _NUMBER = re.compile(
     rf"(?:{_ABOUT})?(?P<before>%\s*)?(?P<number>[+-]?{_DIGITS}(?:e[+-]?\d+)?)"
     rf"\s*(?P<after>{_PERCENT})?{_TRAILER}"
@@ -1443,10 +2042,80 @@ def _read_text(text: str) -> _Value:
         number = _separated_number(match["number"])
         if number is not None:
             return _finite(number, bool(match["before"] or match["after"]))
+    if "(" in text or "=" in text or "/" in text:
+        twice = _said_twice(text)
+        if twice is not None:
+            return twice
     if any(interval.fullmatch(text) for interval in _INTERVALS):
         ends = [_separated_number(digits) for digits in re.findall(_DIGITS, text)]
         return _Value(_Kind.INTERVAL, max((end for end in ends if end is not None), default=0.0))
     return _Value(_Kind.TEXT)
+
+
+_PRECISION = re.compile(
+    rf"(?:(?:±|\+/-|\+-)\s*{_AMOUNT}|(?:n|base)\s*=\s*[\d.,]+"
+    rf"|(?:n\s*=\s*)?[\d.,]+\s+(?:people|respondents|adults|persons|votes|out of [\d.,]+)"
+    rf"|(?:(?:95\s*%\s*)?(?:ci|range)\s*[:=]?\s*)?\[?(?P<low>{_AMOUNT})\s*(?:-|\u2013|\u2014|\bto\b|,)\s*"
+    rf"(?P<high>{_AMOUNT})\]?)"
+)
+_RATIO = re.compile(rf"(?P<part>{_DIGITS})\s*(?:/|out of)\s*(?P<whole>{_DIGITS})")
+
+
+def _said_twice(text: str) -> _Value | None:
+    """Return the number of ``0.4 (40%)``, ``40% (n = 400)`` or ``2/5 (40%)``, if both agree."""
+    match = _TWICE.fullmatch(text)
+    if match is None:
+        return None
+    first, second = _plain_value(match["first"]), match["inside"] or match["after"]
+    precision = _PRECISION.fullmatch(second.strip()) if match["inside"] else None
+    if precision is not None and first is not None:
+        low, high = (_plain_value(precision[end] or "") for end in ("low", "high"))
+        if low is None or high is None:
+            return first
+        return first if low.number <= first.number <= high.number else None
+    other = _plain_value(second)
+    if other is None:
+        return None
+    if first is None:
+        ratio = _RATIO.fullmatch(match["first"].strip())
+        part, whole = (_separated_number(ratio[n]) if ratio else None for n in ("part", "whole"))
+        if part is None or not whole:
+            return None
+        return other if abs(part / whole - _as_share(other)) <= 0.006 else None
+    same = abs(first.number - other.number) <= ATOL or (
+        abs(_as_share(first) - _as_share(other)) <= 0.0051
+    )
+    return first if same else None
+
+
+def _plain_value(text: str) -> _Value | None:
+    match = _NUMBER.fullmatch(text.strip())
+    number = _separated_number(match["number"]) if match else None
+    if match is None or number is None:
+        return None
+    return _finite(number, bool(match["before"] or match["after"]))
+
+
+def _as_share(value: _Value) -> float:
+    return value.number / 100 if value.percent or value.number > 1 else value.number
+
+
+_SAYS = re.compile(
+    r"(?:(?:for|of|say|says|said|answer|answered|chose|choose|option|saying|answering|people|respondents"
+    r"|that|is|would|who|the)\b|[\s:=,;()\[\]\"'>-])+"
+)
+
+
+def _beside_value(raw: _Raw) -> str:
+    """Return what a value says beside its number, such as a label in brackets."""
+    if isinstance(raw, _Container) or len(raw) > _MAX_NUMBER:
+        return ""
+    text = _bare_value_text(raw)
+    if _PLAIN_NUMBER.fullmatch(text):
+        return ""
+    rest = re.sub(rf"{_ABOUT}|[+-]?{_DIGITS}\s*{_PERCENT}?", " ", text, count=1)
+    said = _SAYS.match(rest)
+    return rest[said.end() if said else 0 :].strip(" ()[].,;:\"'")
 
 
 def _finite(number: float, percent: bool = False) -> _Value:
@@ -1607,10 +2276,13 @@ def _read_answer(answer: _Answer, table: OptionTable, max_sum_error: float | Non
     texts: list[_Raw] = []
     for entry, index in zip(answer.entries, found, strict=True):
         if index is None:
-            reasons.add(_unknown_reason(entry, nested=True) or "")
+            reasons.add(_unknown_reason(entry, table) or "")
         else:
             positions.append(index)
             texts.append(entry.value)
+            beside = _beside_value(entry.value)
+            if beside and table.by_name.get(_plain(beside), index) not in (index, None):
+                reasons.add("unknown_option")  # the label beside the value is another one's
     values = _read_values(texts)
     kinds = {value.kind for value in values}
     reasons.update(_KIND_REASONS[kind] for kind in kinds if kind in _KIND_REASONS)

@@ -437,7 +437,11 @@ def _read(answer: Answer, query: Mapping[str, Any], protocol: Protocol) -> dict[
         given = normalise_distribution(answer.probs, len(options))
     else:
         given = parse_distribution(
-            answer.text, options, answer.finish_reason, refusal=answer.refusal
+            answer.text,
+            options,
+            answer.finish_reason,
+            refusal=answer.refusal,
+            year=query["year"] if query["kind"] == "dated" else None,
         )
     return row | {
         "status": given.status,
