@@ -102,7 +102,8 @@ def test_what_is_missing_comes_with_how_to_get_it():
 
 def test_the_command_shows_the_endpoint(run_cli):
     done = run_cli("doctor", "--base-url", "http://127.0.0.1:9/v1", "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1  # it was asked for and is not there
+    assert done.stderr == "Error: missing: endpoint, as said above\n"
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     assert len(checks) > 15  # an address nobody listens at hides nothing else
     assert checks["endpoint"]["present"] is False

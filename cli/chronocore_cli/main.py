@@ -23,7 +23,7 @@ from chronocore_cli.commands.score import score
 from chronocore_cli.commands.sweep import sweep
 from chronocore_cli.commands.tables import tables
 from chronocore_cli.commands.validity import validity
-from chronocore_cli.shared import say
+from chronocore_cli.shared import say, without_keys
 
 __all__ = ["cli", "main"]
 
@@ -104,7 +104,9 @@ def main() -> None:
         say(_STOPPED)
         sys.exit(1)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(file=shown)
+        click.echo(without_keys(shown.getvalue()), nl=False, err=True)
         sys.exit(error.exit_code)
     except click.exceptions.Exit as finished:
         sys.exit(finished.exit_code)
@@ -121,7 +123,7 @@ def main() -> None:
         from chronocore.errors import ChronocoreError
 
         if isinstance(error, ChronocoreError):
-            say(f"Error: {error}")
+            say(without_keys(f"Error: {error}"))
         elif isinstance(error, MemoryError):
             say("Error: not enough memory for this")
         elif isinstance(error, OSError) and error.errno == errno.ENOSPC:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ import click
 
 __all__ = [
     "STUDY",
+    "FiniteRange",
     "PathArgument",
     "allow_errors_option",
     "answer_lines",
@@ -21,6 +23,7 @@ __all__ = [
     "say",
     "shift_line",
     "warn_unscored",
+    "without_keys",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,6 +46,17 @@ class PathArgument(click.Path):
 STUDY = PathArgument(path_type=Path)
 
 
+class FiniteRange(click.FloatRange):
+    """A number in a range: neither infinite nor NaN, which any range would let through."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse what is no finite number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no finite number", param, ctx)
+        return number
+
+
 def json_option(function: F) -> F:
     """Add ``--json``."""
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(
@@ -53,6 +67,13 @@ def json_option(function: F) -> F:
 def say(message: str) -> None:
     """Print a line to stderr, where progress and warnings go."""
     click.echo(message, err=True)
+
+
+def without_keys(message: str) -> str:
+    """Return a message without a key that was put into the wrong option."""
+    from chronocore.engines.keys import hidden
+
+    return hidden(message)
 
 
 def emit(as_json: bool, data: Mapping[str, Any], lines: list[str]) -> None:

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 import chronocore_data
+from chronocore.engines.keys import read_key, shown_variable
 from chronocore.errors import ConfigurationError, MissingDependencyError
 
 __all__ = ["Check", "doctor"]
@@ -18,12 +19,26 @@ __all__ = ["Check", "doctor"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked for."""
+    """One thing that was looked for.
+
+    Attributes
+    ----------
+    name : str
+    present : bool
+        It is there and works.
+    detail : str
+        What was found, or why it does not work.
+    advice : str
+        What to do if it is not there.
+    required : bool
+        Nothing goes without it, or it was asked for by name.
+    """
 
     name: str
     present: bool
     detail: str
     advice: str
+    required: bool = False
 
 
 def _package(name: str, module: str, purpose: str, extra: str | None) -> Check:
@@ -37,7 +52,7 @@ def _package(name: str, module: str, purpose: str, extra: str | None) -> Check:
         advice = "pip install --force-reinstall chronocore"
     else:
         advice = f"pip install 'chronocore[{extra}]'"
-    return Check(name, present, detail, advice)
+    return Check(name, present, detail, advice, required=extra is None)
 
 
 #: The longest an import of vLLM may take; on a cold disk it is slow.
@@ -81,21 +96,25 @@ def _vllm() -> Check:
     return Check("vllm", False, f"is installed and cannot be imported ({cause})", misfit)
 
 
-def _openai(api_key_env: str | None) -> Check:
+def _openai(api_key_env: str | None, *, required: bool) -> Check:
     found = _package("openai", "openai", "asks models behind endpoints", "openai")
-    name = api_key_env or "OPENAI_API_KEY"
-    state = "is set" if os.environ.get(name, "").strip() else "is not set"
-    return Check(found.name, found.present, f"{found.detail}; {name} {state}", found.advice)
+    name = "OPENAI_API_KEY" if api_key_env is None else api_key_env
+    try:
+        state = "is not set" if read_key(name) is None else "is set"
+        detail = f"{found.detail}; {shown_variable(name)} {state}"
+    except ConfigurationError as error:
+        return Check(found.name, False, str(error), "", required=True)
+    return Check(found.name, found.present, detail, found.advice, required)
 
 
-def _endpoint(base_url: str | None, api_key_env: str | None) -> Check:
+def _endpoint(base_url: str, api_key_env: str | None) -> Check:
     from chronocore.engines.openai import probe_endpoint
 
     try:
         reached, detail = probe_endpoint(base_url, api_key_env)
     except (ConfigurationError, MissingDependencyError) as error:
         reached, detail = False, str(error)
-    return Check("endpoint", reached, detail, "check the base URL, the key and the server")
+    return Check("endpoint", reached, detail, "", required=True)
 
 
 def doctor(base_url: str | None = None, api_key_env: str | None = None) -> list[Check]:
@@ -114,7 +133,7 @@ def doctor(base_url: str | None = None, api_key_env: str | None = None) -> list[
         What is missing, an address that is none and a key that is not set included, is one of
         them and no error.
     """
-    checks = [Check("python", True, platform.python_version(), "")]
+    checks = [Check("python", True, platform.python_version(), "", required=True)]
     checks += [
         _package(name, name, purpose, None)
         for name, purpose in (
@@ -136,11 +155,11 @@ def doctor(base_url: str | None = None, api_key_env: str | None = None) -> list[
         _package("altair", "altair", "figures", "report"),
         _package("vl-convert-python", "vl_convert", "figures as SVG and PNG", "report"),
         _vllm(),
-        _openai(api_key_env),
+        _openai(api_key_env, required=base_url is not None),
         _package("duckdb", "duckdb", "peer in the benchmark", "bench"),
         Check(
             "recorded model", recorded, "SmolLM2-135M-Instruct on the open sample",
-            "pip install --force-reinstall chronocore",
+            "pip install --force-reinstall chronocore", required=True,
         ),
     ]  # fmt: skip
     if base_url is not None:

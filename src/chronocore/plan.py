@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -104,7 +105,15 @@ def plan(
     Returns
     -------
     Plan
+
+    Raises
+    ------
+    ConfigurationError
+        A setting or a price makes no sense.
     """
+    for price_name, price in (("price_in", price_in), ("price_out", price_out)):
+        if price is not None and not (math.isfinite(price) and price >= 0):
+            raise ConfigurationError(f"{price_name} must be a finite number from 0, not {price}")
     opened = study if isinstance(study, Study) else Study.open(study)
     kinds = list(dict.fromkeys(kinds))
     options = EngineOptions(**settings)

@@ -27,6 +27,7 @@ from chronocore.engines import (
     open_engine,
 )
 from chronocore.engines.file import RUN_METADATA
+from chronocore.engines.keys import refuse_key
 from chronocore.engines.reference import outdated
 from chronocore.errors import ConfigurationError, EngineError, StudyError
 from chronocore.identity import run_id
@@ -221,10 +222,6 @@ def _register(study: Study, settings: RunSettings, name: str | None, carried: st
     return label
 
 
-def _has_parts(study: Study, identity: str) -> bool:
-    return bool(study.parts(identity) or study.parts(identity, attempts=True))
-
-
 def _remove_outdated(study: Study, settings: RunSettings, files: Mapping[str, str]) -> list[str]:
     """Remove the same reference's answers of an earlier build; return what was removed."""
     if settings.engine != "reference" or settings.revision is None:
@@ -264,6 +261,8 @@ def check_request(
         raise ConfigurationError(
             f"unknown instruction {options.instruction!r}; known: {', '.join(INSTRUCTIONS)}"
         )
+    if name is not None:
+        refuse_key(name, "the run's name (--name)")
     if name is not None and not is_plain_name(name):
         raise ConfigurationError(
             f"a run's name is 1 to {LONGEST_NAME} printable characters with single spaces "
@@ -448,7 +447,7 @@ def _run(
                 raise
             finally:
                 with stop.writing():
-                    if is_new and failed and not _has_parts(study, identity):
+                    if is_new and failed and not (state.statuses.keys() - {"error"}):
                         # Nothing came of it: it must not keep its label from a run that works.
                         study.remove_run(identity)
                     else:

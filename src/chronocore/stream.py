@@ -8,8 +8,10 @@ requests are made when they are pulled: a million answers need no more memory th
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 import signal
+import sys
 import threading
 import time
 from collections import Counter, deque
@@ -41,6 +43,9 @@ _LEFT_PARTS = 4
 
 DRAIN_SECONDS = 10.0
 """The longest an engine has to finish what it holds once it was asked to stop."""
+
+#: How soon an interruption that got lost is repeated.
+_AGAIN_SECONDS = 0.05
 
 _INBOX = 20_000
 _IDLE_SECONDS = 0.02
@@ -407,8 +412,16 @@ class Stop:
         self.requested = False
 
     def watch(self, engine: Engine, pending: Pending, state: Progress) -> None:
-        """From now on let this engine finish what it holds."""
+        """From now on let this engine finish what it holds.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            It was asked to stop before, and whoever was interrupted then kept it to itself.
+        """
         self._engine, self._pending, self._state = engine, pending, state
+        if self.requested:
+            raise KeyboardInterrupt
 
     @property
     def expired(self) -> bool:
@@ -448,6 +461,8 @@ class Stop:
         for number in before:
             signal.signal(number, self._asked)
         self._has_alarm = signal.SIGALRM in before
+        hook = sys.unraisablehook
+        sys.unraisablehook = functools.partial(self._lost, hook)
         try:
             yield
         except KeyboardInterrupt as error:
@@ -458,8 +473,16 @@ class Stop:
             raise
         finally:
             self._set_alarm(0.0)
+            sys.unraisablehook = hook
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def _lost(self, hook: Callable[[Any], object], unraisable: Any) -> None:
+        """Interrupt once more where a callback of C code could not pass an interruption on."""
+        if self.requested and issubclass(unraisable.exc_type, KeyboardInterrupt):
+            self._set_alarm(_AGAIN_SECONDS)
+        else:
+            hook(unraisable)
 
     def _set_alarm(self, seconds: float) -> None:
         if self._has_alarm:
@@ -471,6 +494,8 @@ class Stop:
         again, self.requested = self.requested, True
         pending, engine, state = self._pending, self._engine, self._state
         if again or pending is None or engine is None or state is None or not pending.issued:
+            if pending is not None:
+                pending.stop()  # should the interruption get lost on its way
             raise KeyboardInterrupt
         state.stopping = True
         self._deadline = time.monotonic() + DRAIN_SECONDS

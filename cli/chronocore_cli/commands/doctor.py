@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from chronocore_cli.shared import emit, json_option, plain
+from chronocore_cli.shared import emit, json_option, plain, without_keys
+
+if TYPE_CHECKING:
+    from chronocore.doctor import Check
 
 __all__ = ["doctor", "warmup"]
 
@@ -18,6 +23,9 @@ __all__ = ["doctor", "warmup"]
 def doctor(base_url: str | None, api_key_env: str | None, as_json: bool) -> None:
     """Show what is installed, which engines work, what is missing and how to get it.
 
+    Ends with status 1 if something is missing without which nothing goes, or if the endpoint
+    that was asked for does not answer. What is optional and not there is marked "-".
+
     \b
     Examples:
       chronocore doctor
@@ -26,13 +34,21 @@ def doctor(base_url: str | None, api_key_env: str | None, as_json: bool) -> None
     from chronocore.doctor import doctor as examine
 
     checks = examine(base_url, api_key_env)
-    marks = {True: "ok     ", False: "missing"}
     lines = [
-        f"{marks[check.present]}  {check.name:<18} {check.detail}"
-        + ("" if check.present else f"; {check.advice}")
+        f"{_mark(check)}  {check.name:<18} {check.detail}"
+        + ("" if check.present or not check.advice else f"; {check.advice}")
         for check in checks
     ]
-    emit(as_json, {"checks": plain(checks)}, lines)
+    emit(as_json, {"checks": plain(checks)}, [without_keys(line) for line in lines])
+    missing = [check.name for check in checks if check.required and not check.present]
+    if missing:
+        raise click.ClickException(f"missing: {', '.join(missing)}, as said above")
+
+
+def _mark(check: Check) -> str:
+    if check.present:
+        return "ok     "
+    return "missing" if check.required else "-      "
 
 
 @click.command(short_help="Compile the kernels now.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import click
 
 from chronocore_cli.shared import (
     STUDY,
+    FiniteRange,
     allow_errors_option,
     answer_lines,
     emit,
@@ -18,6 +20,7 @@ from chronocore_cli.shared import (
     json_option,
     plain,
     say,
+    without_keys,
 )
 
 if TYPE_CHECKING:
@@ -47,11 +50,36 @@ def _engine_arguments(pairs: tuple[str, ...]) -> dict[str, object]:
         key, separator, text = pair.partition("=")
         if not separator or not key:
             raise click.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--engine-arg")
+        if key in arguments:
+            raise click.BadParameter(f"{key!r} is given twice", param_hint="--engine-arg")
         try:
-            arguments[key] = json.loads(text)
+            arguments[key] = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        except _NoNumberError as error:
+            raise click.BadParameter(
+                f"{key}={error} is no number that JSON can hold; for the text put it into "
+                f"quotes: '{key}=\"{error}\"'",
+                param_hint="--engine-arg",
+            ) from None
+        except RecursionError:
+            raise click.BadParameter(
+                f"{key!r} is nested too deeply", param_hint="--engine-arg"
+            ) from None
         except ValueError:
             arguments[key] = text
     return arguments
+
+
+class _NoNumberError(Exception):
+    """A JSON text holds NaN or an infinite number."""
+
+
+def _no_number(text: str) -> float:
+    raise _NoNumberError(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
 
 
 def engine_settings(settings: dict[str, Any]) -> dict[str, Any]:
@@ -152,12 +180,10 @@ _SAMPLING = _options(
     ),
     click.option(
         "--temperature",
-        type=click.FloatRange(min=0),
+        type=FiniteRange(min=0),
         help="By default 0, for sampled 1; logprob has none.",
     ),
-    click.option(
-        "--top-p", default=1.0, show_default=True, type=click.FloatRange(0, 1, min_open=True)
-    ),
+    click.option("--top-p", default=1.0, show_default=True, type=FiniteRange(0, 1, min_open=True)),
     click.option(
         "--max-tokens", type=click.IntRange(min=1), help="By default 120, for sampled 32."
     ),
@@ -185,7 +211,7 @@ engine_options = _options(
     click.option(
         "--gpu-memory-utilization",
         metavar="SHARE",
-        type=click.FloatRange(0, 1, min_open=True),
+        type=FiniteRange(0, 1, min_open=True),
         help="Of a device's memory, for vLLM.",
     ),
     click.option("--base-url", metavar="URL", help="Address of an OpenAI-compatible endpoint."),
@@ -197,7 +223,7 @@ engine_options = _options(
     click.option(
         "--timeout",
         metavar="SECONDS",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         help="What an endpoint has for one request.",
     ),
     click.option(
@@ -209,13 +235,13 @@ engine_options = _options(
     click.option(
         "--requests-per-minute",
         metavar="N",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         help="Limit of an endpoint.",
     ),
     click.option(
         "--tokens-per-minute",
         metavar="N",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         help="Limit of an endpoint.",
     ),
     click.option(
@@ -237,13 +263,13 @@ _INSTEAD = _options(
     click.option(
         "--price-in",
         metavar="PRICE",
-        type=click.FloatRange(min=0),
+        type=FiniteRange(min=0),
         help="Of a million prompt tokens, for --dry-run.",
     ),
     click.option(
         "--price-out",
         metavar="PRICE",
-        type=click.FloatRange(min=0),
+        type=FiniteRange(min=0),
         help="Of a million completion tokens, for --dry-run.",
     ),
     click.option("--status", "show_status", is_flag=True, help="Say how far every run is."),
@@ -364,7 +390,7 @@ def _ask(
         except (cc.ConfigurationError, cc.EngineError, cc.MissingDependencyError) as error:
             if len(models) == 1:
                 raise
-            say(f"Error: {model}: {error}")
+            say(without_keys(f"Error: {model}: {error}"))
             failed += 1
             continue
         for notice in result.notices:

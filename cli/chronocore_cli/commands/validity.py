@@ -10,6 +10,7 @@ import click
 from chronocore_cli.commands.predict import engine_options, engine_settings
 from chronocore_cli.shared import (
     STUDY,
+    FiniteRange,
     allow_errors_option,
     answer_lines,
     emit,
@@ -100,15 +101,15 @@ def prompts(folder: Path, protocol: Path | None, as_json: bool) -> None:
 @click.option("--origin", help="Group of the model: who made it.")
 @click.option("--region", help="Group of the model: where it is meant to be used.")
 @click.option(
-    "--temperature-variants", type=click.FloatRange(min=0),
+    "--temperature-variants", type=FiniteRange(min=0),
     help="Of a local model, instead of the protocol's.",
 )  # fmt: skip
 @click.option(
-    "--temperature-seeds", type=click.FloatRange(min=0),
+    "--temperature-seeds", type=FiniteRange(min=0),
     help="Of a local model, instead of the protocol's.",
 )  # fmt: skip
 @click.option(
-    "--top-p", type=click.FloatRange(0, 1, min_open=True), help="Of a local model, by default 1."
+    "--top-p", type=FiniteRange(0, 1, min_open=True), help="Of a local model, by default 1."
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option(

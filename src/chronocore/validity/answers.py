@@ -726,7 +726,6 @@ def _run(
     identities = {stage: run_id(one) for stage, one in settings.items()}
     lower_bound = _lower_bound(settings["seeds"]) if seed_lower_bound is None else seed_lower_bound
     store = AnswerStore(folder)
-    _register(store, label, settings, lower_bound, group)
     queries = {query["prompt_id"]: query for query in design}
 
     def read(answer: Answer, request: Request) -> dict[str, Any]:
@@ -742,6 +741,10 @@ def _run(
             held.enter_context(store.lock(f"run-{identity}", timeout=1.0))
             own = [query for query in design if identities[query["stage"]] == identity]
             asked[identity] = _asking(store, identity, own, protocol, settings[stage].structured)
+        check = getattr(engine, "check_key", None)
+        if check is not None and any(len(one.todo) for one in asked.values()):
+            check()  # before there is a model that never gets an answer
+        _register(store, label, settings, lower_bound, group)
         state = Progress(
             total=sum(len(one.todo) for one in asked.values()),
             already_done=sum(one.already_done for one in asked.values()),
