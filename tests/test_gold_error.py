@@ -19,11 +19,11 @@ from surveys_by_year import PLACE, gold_by_year
 
 import chronocore as cc
 from chronocore.claims import CLAIMS
+from chronocore.effective_size import respondents
 from chronocore.identity import derived_seed
 from chronocore.inference import seed_base
 from chronocore.intervals import cell_interval, cell_shares
 from chronocore.modal import modal_answers
-from chronocore.noise import respondents
 from chronocore.redraws import GoldRedraws
 from chronocore.scores import pair_predictions, pair_scores
 from chronocore.sweep import _Drawing, _Sample, sweep_cell

@@ -6,10 +6,12 @@ Tests of distributions use fixed seeds and fail a sound program less than once i
 from __future__ import annotations
 
 import json
+import math
 
 import numba
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.stats
@@ -19,9 +21,11 @@ from reference import metrics as slow
 from reference import multinomial as reference
 
 import chronocore as cc
+from chronocore.config import Columns, Source, StudyConfig
+from chronocore.effective_size import respondents
 from chronocore.identity import derived_seed
 from chronocore.inference import seed_base
-from chronocore.noise import _FLOOR_STREAM, respondents
+from chronocore.noise import _FLOOR_STREAM
 from chronocore.testing import distributions
 from chronocore_kernels import multinomial
 
@@ -172,6 +176,129 @@ def test_noise_does_not_depend_on_threads(study):
     finally:
         numba.set_num_threads(threads)
     assert results[0].equals(results[1])
+
+
+@pytest.fixture(scope="module")
+def clustered(tmp_path_factory):
+    """Two countries whose respondents of one area answer alike, one of them without a design."""
+    folder = tmp_path_factory.mktemp("clustered")
+    rng = np.random.default_rng(5)
+    columns = {name: [] for name in ("country", "year", "stratum", "psu", "binary", "scale")}
+    for country in (1, 2):
+        for year in (2000, 2010):
+            area = np.repeat(np.arange(30), 20)
+            lean = rng.normal(size=(2, 30))[:, area] + rng.normal(size=(2, 600))
+            columns["country"].append(np.full(600, country))
+            columns["year"].append(np.full(600, year))
+            columns["stratum"].append(area // 10 if country == 1 else np.full(600, np.nan))
+            columns["psu"].append(area if country == 1 else np.full(600, np.nan))
+            columns["binary"].append(1 + (lean[0] > 0.3))
+            columns["scale"].append(1 + np.searchsorted(np.linspace(-2, 2, 9), lean[1]))
+    catalog = folder / "catalog.csv"
+    catalog.write_text(
+        "variable,text,code,label\n"
+        + "".join(f"binary,Yes or no?,{k},{'ab'[k - 1]}\n" for k in (1, 2))
+        + "".join(f"scale,How much?,{k},step {k}\n" for k in range(1, 11))
+    )
+    roles = {name: name for name in ("country", "year", "stratum", "psu")}
+    source = Source(
+        preset="generic", file="f", items=str(catalog), survey="own", columns=Columns(**roles)
+    )
+    frame = pa.table({name: np.concatenate(parts) for name, parts in columns.items()})
+    return cc.build(
+        folder / "study", config=StudyConfig(sources=[source]), frames={"f": frame}
+    ).study
+
+
+def test_effective_sizes_are_those_of_the_design_where_it_is_known(clustered):
+    gold = {
+        (row["variable"], row["country"], row["year"]): row for row in clustered.gold().to_pylist()
+    }
+    result = cc.noise(clustered, n="effective", repeats=20, floor_repeats=400, seed=3)
+    assert result.effective_sizes == (
+        "by strata and sampling units at 2 of 4 pairs, else by weights"
+    )
+    rows = clustered.noise("effective").to_pylist()
+    pairs = clustered.pairs()
+    supports = pa.array(opened_supports(clustered))
+    sizes = [(row["n_eff_old"], row["n_eff_new"]) for row in rows]
+    plain = cc.noise_floor(
+        pairs["gold_old"], pairs["gold_new"], supports, n=sizes, repeats=400,
+        seed=derived_seed(3, "noise floor"),
+    )  # fmt: skip
+    widening, degrees = [1.0] * len(rows), [math.inf] * len(rows)
+    for j, row in enumerate(rows):
+        points = [gold[row["variable"], row["country"], year] for year in (2000, 2010)]
+        name = "n_eff_design" if row["country"] == "1" else "n_eff"
+        assert (
+            sizes[j]
+            == (row["n_old"], row["n_new"])
+            == tuple(int(respondents(point[name])) for point in points)
+        )
+        if row["country"] == "2":
+            assert all(point["design_df"] is point["n_eff_mean"] is None for point in points)
+            assert row["p_value"] == plain.p_value[j]
+            assert row["expected_shift"] == plain.expected[j]
+            continue
+        assert max(sizes[j]) < 300
+        assert [point["design_df"] for point in points] == [27, 27]
+        least = [min(n, p["n_eff_mean"]) for n, p in zip(sizes[j], points, strict=True)]
+        wider = math.sqrt(sum(1 / m for m in least) / sum(1 / n for n in sizes[j]))
+        # Of two options the mean is a share; of ten, an area's lean moves all shares together.
+        assert wider < 1.01 if row["variable"] == "binary" else wider > 1.2
+        assert row["expected_shift"] == pytest.approx(plain.expected[j] * wider)
+        variances = [1 / m for m in least]
+        freedom = sum(variances) ** 2 / sum(v**2 / 27 for v in variances)
+        widening[j], degrees[j] = wider, freedom
+    floor = cc.noise_floor(
+        pairs["gold_old"], pairs["gold_new"], supports, n=sizes, repeats=400,
+        seed=derived_seed(3, "noise floor"), widening=widening, degrees_of_freedom=degrees,
+    )  # fmt: skip
+    assert [row["p_value"] for row in rows] == pytest.approx(floor.p_value, rel=1e-12)
+    assert (floor.p_value >= plain.p_value).all()
+
+
+def test_estimated_sizes_give_the_p_values_of_student():
+    old, new = [[0.5, 0.5]] * 3, [[0.46, 0.54]] * 3
+    exact = cc.noise_floor(old, new, n=900, repeats=999, seed=1)
+    few = cc.noise_floor(
+        old, new, n=900, repeats=999, seed=1, degrees_of_freedom=[5.0, 40.0, math.inf]
+    )
+    z = scipy.stats.norm.ppf(exact.p_value / 2)
+    expected = [2 * scipy.stats.t.cdf(z[0], 5), 2 * scipy.stats.t.cdf(z[1], 40), exact.p_value[2]]
+    assert few.p_value.tolist() == pytest.approx(expected, rel=1e-9)
+    wide = cc.noise_floor(old, new, n=900, repeats=999, seed=1, widening=2.0)
+    assert (wide.expected == 2 * exact.expected).all()
+    assert (wide.p_value > exact.p_value).all()
+    for wrong in ({"widening": 0.0}, {"widening": [1.0, 2.0]}, {"degrees_of_freedom": math.nan}):
+        with pytest.raises(cc.InvalidInputError, match=next(iter(wrong))):
+            cc.noise_floor(old, new, n=900, **wrong)
+
+
+def test_few_draws_are_cautioned_about(study, run_cli):
+    done = run_cli("noise", study, "--repeats", 1, "--floor-repeats", 18)
+    assert done.returncode == 0, done.stderr
+    assert "note: a 95th percentile of 1 draw is no more than the largest" in done.stderr
+    assert "note: no p-value of 18 draws is below 0.0526" in done.stderr
+    assert "at least 19 are needed" in done.stderr
+    cc.predict(study, "reference:uniform")
+    cc.score(study, resamples=50)
+    shown = run_cli("tables", study, "noise", "noise-floor").stdout
+    shown = " ".join(shown.split())
+    assert "Caution: a 95th percentile of 1 draw" in shown
+    assert "Caution: no p-value of 18 draws" in shown
+    assert "Effective sizes by weights." in shown
+    done = run_cli("noise", study, "--repeats", 20, "--floor-repeats", 19)
+    assert "note:" not in done.stderr
+
+
+def test_a_damaged_noise_file_names_the_command_that_makes_it_again(study):
+    cc.predict(study, "reference:uniform")
+    cc.noise(study, repeats=20, floor_repeats=20)
+    path = cc.Study.open(study).noise_path("500")
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(cc.StudyError, match=r"again with: chronocore noise .* --n 500$"):
+        cc.score(study, resamples=20)
 
 
 def test_settings_of_noise_are_checked(study):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,10 +15,10 @@ from surveys_by_year import PLACE, gold_by_year
 
 import chronocore as cc
 from chronocore.config import ScoreSettings
+from chronocore.effective_size import respondents
 from chronocore.identity import derived_seed
 from chronocore.inference import seed_base
 from chronocore.intervals import cell_interval, cell_shares
-from chronocore.noise import respondents
 from chronocore.redraws import _REDRAWN, GoldRedraws
 from chronocore.scores import pair_predictions, pair_scores
 from chronocore.tables import differences, measures
@@ -268,9 +267,16 @@ def test_settings_reach_every_interval(blurred_study):
     assert [gold[k] for k in zero] == pytest.approx([widths["{}"][k] for k in zero])
     variable = widths['{"cluster": "variable"}']
     assert variable != widths["{}"]
-    note = pl.from_arrow(cc.tables(blurred_study, "differences")["differences"])
-    count = note.filter(pl.col("measure") == "comparisons")["estimate"].item()
-    assert 10 < count <= 33
+    # A comparison at once with all others needs twenty pairs, or as many clusters.
+    counts = {
+        setting: table["differences", *where]["estimate"]
+        for setting, table in tables.items()
+        for name, *where in table
+        if name == "differences" and where[-1] == "comparisons"
+    }
+    assert 10 < counts["{}"] <= 33
+    assert 10 < counts['{"cluster": "country"}'] <= counts["{}"]
+    assert counts['{"cluster": "variable"}'] == 0
 
 
 def test_bad_settings_are_named(study):

@@ -155,6 +155,18 @@ def test_shares_equal_the_slow_linearisation(data, adjust, with_strata, with_uni
             [column[i] for i in members]
             for column in (data["codes"], data["weights"], strata, units)
         ]
+        codes = [code if code in (1, 2, 3) else None for code in rows[0]]
+        mean, mean_error = mean_and_error(codes, *rows[1:], adjust=adjust)
+        if mean is not None and mean_error > 1e-6:
+            probs = found.probs[group]
+            spread = sum(p * (x - mean) ** 2 for p, x in zip(probs, (1, 2, 3), strict=True))
+            n_valid = found.n_valid[group]
+            assert found.n_eff_mean[group] == pytest.approx(
+                spread * n_valid / ((n_valid - 1) * mean_error**2), rel=1e-6
+            )
+        designed = {(s, u) for w, s, u in zip(*rows[1:], strict=True) if math.isfinite(w) and w > 0}
+        freedom = len(designed) - len({s for s, _ in designed})
+        assert found.degrees_of_freedom[group] == max(freedom, min(len(designed), 1))
         for position, option in enumerate((1, 2, 3)):
             share, error = share_and_error(rows[0], option, (1, 2, 3), *rows[1:], adjust=adjust)
             if share is None:

@@ -48,19 +48,22 @@ def share_variances(
     columns: Bytes,
     bases: Integers,
     n_options: Integers,
+    positions: Floats,
     groups: Integers,
     strata: Integers,
     units: Integers,
     weights: Floats,
     adjust: bool,
-) -> tuple[Floats, Floats, Integers]:
-    """Return the shares of each option in each group and their sampling variances.
+) -> tuple[Floats, Floats, Floats, Integers]:
+    """Return the shares of each option in each group, and sampling variances.
 
     Parameters
     ----------
     columns : (V, n) int8
         Answers; those outside ``[base, base + K)`` are invalid and stay in the design.
     bases, n_options : (V,) int64
+    positions : (V, K_max) float64
+        Where each option lies on its scale.
     groups : (G + 1,) int64
         Where the strata of each group start.
     strata : (H + 1,) int64
@@ -76,6 +79,8 @@ def share_variances(
     -------
     shares, variances : (V, G, K_max) float64
         NaN in a group without a valid answer; one unit alone has no variance.
+    mean_variances : (V, G) float64
+        Of the mean position.
     n_valid : (V, G) int64
     """
     n_variables = columns.shape[0]
@@ -85,6 +90,7 @@ def share_variances(
         widest = max(widest, n_options[j])
     shares = np.full((n_variables, n_groups, widest), np.nan)
     variances = np.full((n_variables, n_groups, widest), np.nan)
+    mean_variances = np.full((n_variables, n_groups), np.nan)
     n_valid = np.zeros((n_variables, n_groups), dtype=np.int64)
     for g in numba.prange(n_groups):
         first = groups[g]
@@ -94,6 +100,7 @@ def share_variances(
         sums = np.zeros((high - low, widest))
         valid = np.zeros(high - low)
         scores = np.zeros(high - low)
+        moved = np.zeros(high - low)
         totals = np.zeros(widest)
         for j in range(n_variables):
             x = columns[j]
@@ -101,6 +108,7 @@ def share_variances(
             k = n_options[j]
             sums[:] = 0.0
             totals[:] = 0.0
+            moved[:] = 0.0
             weight = 0.0
             count = 0
             for u in range(low, high):
@@ -125,8 +133,11 @@ def share_variances(
                     continue
                 for u in range(high - low):
                     scores[u] = (sums[u, option] - share * valid[u]) / weight
+                    moved[u] += positions[j, option] * scores[u]
                 variances[j, g, option] = _between_units(scores, strata, first, last, adjust)
-    return shares, variances, n_valid
+            if high - low >= 2:
+                mean_variances[j, g] = _between_units(moved, strata, first, last, adjust)
+    return shares, variances, mean_variances, n_valid
 
 
 @kernel()

@@ -321,7 +321,8 @@ class _Distributions:
         Unweighted, because no respondent has a weight.
     errors : list of (C, K) float64, or None
         Standard errors by design, where there are strata or sampling units.
-    n_eff_design : (V, C) float64, or None
+    n_eff_design, n_eff_mean : (V, C) float64, or None
+    design_df : (C,) int64, or None
     """
 
     probs: list[Floats]
@@ -332,6 +333,8 @@ class _Distributions:
     fallback: Flags
     errors: list[Floats] | None = None
     n_eff_design: Floats | None = None
+    n_eff_mean: Floats | None = None
+    design_df: Integers | None = None
 
 
 def _distributions(data: Microdata, cells: _Cells, weights: Floats | None) -> _Distributions:
@@ -437,6 +440,7 @@ def _add_errors(
         weights=weights,
         strata=design.get("stratum"),
         psu=design.get("psu"),
+        positions=[item.positions for item in data.items],
     )
     # Unweighted for one item alone: the weights of the others say nothing about it.
     unknown = result.fallback & ~whole
@@ -445,6 +449,8 @@ def _add_errors(
         for one, flags in zip(shares, unknown, strict=True)
     ]
     result.n_eff_design = np.where(unknown, np.nan, np.stack([one.n_eff for one in shares]))
+    result.n_eff_mean = np.where(unknown, np.nan, np.stack([one.n_eff_mean for one in shares]))
+    result.design_df = shares[0].degrees_of_freedom
 
 
 # -- years ---------------------------------------------------------------------------------------
@@ -727,11 +733,21 @@ def _item_table(
         "n_eff_design": pa.nulls(n, pa.float64()),
         "study": pa.array([cells.study[c] for c in own], pa.string()),
         "fieldwork_year": pa.array([labels.fieldwork_year[c] for c in own], pa.int16()),
+        "n_eff_mean": pa.nulls(n, pa.float64()),
+        "design_df": pa.nulls(n, pa.int64()),
     }
-    if found.errors is not None and found.n_eff_design is not None:
-        errors, n_eff = found.errors[j][own], found.n_eff_design[j, own]
-        columns["standard_errors"] = _lists(errors, np.isnan(errors[:, 0]))
-        columns["n_eff_design"] = pa.array(n_eff, mask=np.isnan(n_eff))
+    if found.errors is not None:
+        assert found.n_eff_design is not None
+        assert found.n_eff_mean is not None
+        assert found.design_df is not None
+        errors = found.errors[j][own]
+        unknown = np.isnan(errors[:, 0])
+        columns["standard_errors"] = _lists(errors, unknown)
+        for name, sizes in (
+            ("n_eff_design", found.n_eff_design), ("n_eff_mean", found.n_eff_mean),
+        ):  # fmt: skip
+            columns[name] = pa.array(sizes[j, own], mask=np.isnan(sizes[j, own]))
+        columns["design_df"] = pa.array(found.design_df[own], mask=unknown)
     return pa.table(columns, schema=schema.GOLD)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from chronocore import schema
 from chronocore.arrow import Rows, broadcast_rows
+from chronocore.effective_size import basis_of_sizes, sizes_of_pairs
 from chronocore.errors import ConfigurationError, InvalidInputError, StudyError
 from chronocore.identity import derived_seed
 from chronocore.inference import seed_base
@@ -34,15 +36,17 @@ __all__ = [
     "NoiseResult",
     "SamplingNoise",
     "ShiftNoise",
+    "cautions",
     "false_discovery",
     "load_noise",
     "noise",
     "noise_floor",
-    "respondents",
     "sampling_noise",
 ]
 
 _MAXIMUM_SIZE = 2**31
+# Below, a 95th percentile lies between the two largest draws.
+_FEWEST_REPEATS = 20
 _QUANTILES = np.array([0.5, 0.95])
 # Drawn distances kept for their median, and repeats behind a p-value, at most.
 _MOST_DISTANCES = 50_000_000
@@ -112,25 +116,6 @@ def _repeats(repeats: Any, n_rows: int) -> int:
             f"{n_rows} distributions x {repeats} repeats need more random numbers than there are"
         )
     return int(repeats)
-
-
-def respondents(n_eff: Any) -> NDArray[np.int64]:
-    """Return effective sample sizes as whole numbers of respondents, halves rounded up.
-
-    Raises
-    ------
-    InvalidInputError
-        A size is not finite or rounds to less than one respondent.
-
-    Examples
-    --------
-    >>> respondents([812.5, 812.4]).tolist()
-    [813, 812]
-    """
-    sizes = np.floor(np.asarray(n_eff, dtype=np.float64) + 0.5)
-    if not (np.isfinite(sizes) & (sizes >= 1)).all():
-        raise InvalidInputError("an effective sample size is below one respondent")
-    return sizes.astype(np.int64)
 
 
 def _median(values: NDArray[np.float64]) -> float:
@@ -271,6 +256,8 @@ def noise_floor(
     n: Any = 500,
     repeats: int = 1000,
     seed: int | None = None,
+    widening: Any = 1.0,
+    degrees_of_freedom: Any = np.inf,
 ) -> NoiseFloor:
     """Return how much of each observed shift sampling alone explains.
 
@@ -290,6 +277,11 @@ def noise_floor(
         Pairs of samples for each row. No p-value is below 1 / (1 + repeats).
     seed : int, optional
         The same seed gives the same result for any number of threads. By default a fresh one.
+    widening : float or array-like of shape (N,)
+        How much farther apart samples of the design lie than multinomial ones of the sizes ``n``,
+        above 0: drawn shifts are multiplied by it.
+    degrees_of_freedom : float or array-like of shape (N,)
+        With which the sizes were estimated, above 0; infinite where they are known.
 
     Returns
     -------
@@ -298,12 +290,15 @@ def noise_floor(
     Raises
     ------
     InvalidInputError
-        As :func:`sampling_noise`.
+        As :func:`sampling_noise`; ``widening`` or ``degrees_of_freedom`` is not above 0.
 
     Notes
     -----
     ChronoCulture, appendix F.4, asks which shifts exceed the noise of their own pair; this is its
     test with the true sample sizes. A drawn shift within 1e-12 of the observed one reaches it.
+    An effective size that few sampling units estimate is itself uncertain, and so is the scale of
+    the shifts: the p-value is that of Student's t at the same number of standard errors, 2 T(z)
+    with z the normal quantile of p / 2. For two options this is exact.
 
     Examples
     --------
@@ -324,6 +319,8 @@ def noise_floor(
     n_old, n_new = _sizes(n, shape)
     repeats = _repeats(repeats, len(old))
     observed = wasserstein(old, new, positions if support is not None else None).reshape(-1)
+    wider = _above_zero(widening, "widening", shape)
+    freedom = _above_zero(degrees_of_freedom, "degrees_of_freedom", shape)
     share = (n_old / (n_old + n_new)).reshape(-1)
     # One row after the other, each weighted by the size of its survey
     ends = np.cumsum(old.lengths)
@@ -340,20 +337,45 @@ def noise_floor(
         old.lengths,
         n_old.reshape(-1),
         n_new.reshape(-1),
-        observed,
+        observed / wider,
         ATOL,
         repeats,
         seed_base(seed) ^ _FLOOR_STREAM,
     )
+    mean, median = mean * wider, median * wider
     return NoiseFloor(
         expected=mean.reshape(shape),
         median=median.reshape(shape),
         excess=(observed - mean).reshape(shape),
-        p_value=((1 + reached) / (1 + repeats)).reshape(shape),
+        p_value=_of_estimated_scale((1 + reached) / (1 + repeats), freedom).reshape(shape),
         n_old=n_old,
         n_new=n_new,
         repeats=repeats,
     )
+
+
+def _above_zero(given: Any, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return one number above 0 for each row."""
+    numbers = np.asarray(given, dtype=np.float64)
+    if numbers.shape not in ((), shape):
+        raise InvalidInputError(f"{name} has shape {numbers.shape}; use one number or {shape}")
+    if not (numbers > 0).all():
+        raise InvalidInputError(f"{name} must be above 0")
+    return np.broadcast_to(numbers, shape).reshape(-1)
+
+
+def _of_estimated_scale(
+    p_values: NDArray[np.float64], freedom: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return p-values of a scale that was estimated with some degrees of freedom."""
+    few = np.isfinite(freedom)
+    if not few.any():
+        return p_values
+    from scipy.special import ndtri, stdtr
+
+    found = p_values.copy()
+    found[few] = 2 * stdtr(freedom[few], ndtri(p_values[few] / 2))
+    return found
 
 
 def false_discovery(p_values: Any, method: str = "bh") -> NDArray[np.float64]:
@@ -435,6 +457,8 @@ class NoiseResult:
     false_discovery_rate : float
     method : str
         ``"bh"`` or ``"by"``.
+    effective_sizes : str
+        What they rest on: strata and sampling units where known, else weights.
     shifts : list of ShiftNoise
         The four classes, all shifted pairs, all pairs.
     pairs_sha256 : str
@@ -449,6 +473,7 @@ class NoiseResult:
     median_p95: float
     false_discovery_rate: float
     method: str
+    effective_sizes: str
     shifts: list[ShiftNoise]
     pairs_sha256: str
 
@@ -471,8 +496,8 @@ def noise(
     study : path or Study
     n : int or "effective"
         Respondents of both samples drawn from the older gold distribution; ``"effective"`` takes
-        each survey's effective sample size, which is below its number of respondents where they
-        are weighted.
+        each survey's effective sample size: by strata and sampling units where the study has them
+        (``n_eff_design``), else by weights (``n_eff``).
     repeats : int
         Pairs of samples for each pair.
     floor_repeats : int
@@ -523,7 +548,8 @@ def noise(
                 f"{name} must lie between 1 and {limit:,} for {len(pairs):,} pairs, not {value:,}"
             )
     support = _pair_supports(pairs, opened.items())
-    sizes = _effective(pairs)
+    effective = sizes_of_pairs(opened.gold(), pairs)
+    sizes = effective.respondents
     design = str(n)
     drawn = sizes if n == "effective" else np.full(len(pairs), int(n))
     progress(f"drawing {repeats} x 2 samples for each of {len(pairs)} pairs")
@@ -534,7 +560,8 @@ def noise(
     progress(f"drawing {floor_repeats} x 2 samples under no change for each pair")
     floor = noise_floor(
         pairs["gold_old"], pairs["gold_new"], support, n=sizes, repeats=floor_repeats,
-        seed=derived_seed(seed, "noise floor"),
+        seed=derived_seed(seed, "noise floor"), widening=effective.widening(),
+        degrees_of_freedom=effective.joint_degrees_of_freedom(),
     )  # fmt: skip
     d_h = np.asarray(pairs["d_h"].to_numpy(), dtype=np.float64)
     q_values = false_discovery(floor.p_value, method)
@@ -569,12 +596,36 @@ def noise(
         median_p95=float(np.median(simulated.p95)),
         false_discovery_rate=false_discovery_rate,
         method=method,
+        effective_sizes=basis_of_sizes(np.asarray(effective.by_design.all(axis=1)), "pairs"),
         shifts=_by_shift(pairs, above_p95, detected, floor),
         pairs_sha256=opened.manifest()["files"]["pairs.parquet"],
     )
     settings = json.dumps(msgspec.to_builtins(result)).encode()
     opened.save_noise(schema.conform(table, schema.NOISE), design, settings)
     return result
+
+
+def cautions(result: NoiseResult) -> tuple[list[str], list[str]]:
+    """Return where draws are too few for what is made of them: percentiles, and p-values."""
+    percentiles, tests = [], []
+    if result.repeats < _FEWEST_REPEATS:
+        percentiles.append(
+            f"a 95th percentile of {_draws(result.repeats)} is no more than the largest of them; "
+            f"at least {_FEWEST_REPEATS} are needed"
+        )
+    least = 1 / (1 + result.floor_repeats)
+    if above(least, result.false_discovery_rate):
+        needed = math.ceil(1 / result.false_discovery_rate - 1 - 1e-9)
+        tests.append(
+            f"no p-value of {_draws(result.floor_repeats)} is below {least:.3g}, so no pair can be "
+            f"told from noise at a false-discovery rate of {100 * result.false_discovery_rate:g} "
+            f"%; at least {needed:,} are needed"
+        )
+    return percentiles, tests
+
+
+def _draws(count: int) -> str:
+    return f"{count:,} draw{'' if count == 1 else 's'}"
 
 
 def load_noise(study: Study, design: str) -> NoiseResult:
@@ -624,17 +675,3 @@ def _pair_supports(pairs: pa.Table, items: pa.Table) -> pa.Array:
     }
     keys = zip(pairs["survey"].to_pylist(), pairs["variable"].to_pylist(), strict=True)
     return pa.array([positions[key] for key in keys], pa.list_(pa.float64()))
-
-
-def _effective(pairs: pa.Table) -> NDArray[np.int64]:
-    """Return the effective sizes of the two surveys of each pair, shape (N, 2)."""
-    columns = [pairs[name].to_numpy(zero_copy_only=False) for name in ("n_eff_old", "n_eff_new")]
-    sizes = np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
-    bad = np.flatnonzero(~(np.isfinite(sizes) & (sizes >= 0.5)).all(axis=1))
-    if bad.size:
-        row = pairs.slice(int(bad[0]), 1).to_pylist()[0]
-        raise StudyError(
-            f"the pair {row['survey']}, {row['variable']}, country {row['country']} has no "
-            "effective sample size; build the study again"
-        )
-    return respondents(sizes)

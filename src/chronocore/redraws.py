@@ -13,11 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chronocore.arrow import Rows, positions_among, row_keys, rows_of
+from chronocore.effective_size import effective_sizes
 from chronocore.errors import InvalidInputError, StudyError
 from chronocore.identity import derived_seed
 from chronocore.inference import seed_base
 from chronocore.metrics import rows_distance
-from chronocore.noise import respondents
 from chronocore.scores import (
     Integers,
     PairPredictions,
@@ -58,7 +58,8 @@ _DEFAULTS = ("nearest_distance", "credit")
 class GoldRedraws:
     """Draws the gold distributions of a study again and scores predictions against them.
 
-    Each time point is a multinomial sample of its effective number of respondents. Its redraws
+    Each time point is a multinomial sample of its effective number of respondents, by design where
+    strata or sampling units are known, else by weights. Its redraws
     depend on the seed and on the time point alone: all predictions, and all models, are scored
     against the same ones. Shift classes, the knowledge filter and what rests on predictions alone
     stay as observed.
@@ -76,15 +77,7 @@ class GoldRedraws:
         self.repeats = repeats
         self._keys = row_keys(gold, ["survey", "variable", "country", "year"])
         self._rows = rows_of(gold["probs"].combine_chunks(), "gold")
-        n_eff = np.asarray(gold["n_eff"].to_numpy(zero_copy_only=False), dtype=np.float64)
-        bad = np.flatnonzero(~(np.isfinite(n_eff) & (n_eff >= 0.5)))
-        if bad.size:
-            row = gold.slice(int(bad[0]), 1).to_pylist()[0]
-            raise StudyError(
-                f"{row['survey']}, {row['variable']}, country {row['country']}, {row['year']} has "
-                "no effective sample size; build the study again"
-            )
-        self._sizes = respondents(n_eff)
+        self._sizes = effective_sizes(gold).respondents
         self._base = seed_base(derived_seed(seed, "gold"))
         self._scored: OrderedDict[int, tuple[PairPredictions, dict[str, NDArray[Any]]]] = (
             OrderedDict()

@@ -109,6 +109,8 @@ GOLD = _schema(
         "n_eff_design": _REAL,
         "study": _TEXT,
         "fieldwork_year": pa.int16(),
+        "n_eff_mean": _REAL,
+        "design_df": pa.int64(),
     },
     ("survey", "variable", "country", "year", "n_valid", "n_eff", "n_options", "probs"),
 )

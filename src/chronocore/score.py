@@ -32,7 +32,7 @@ from chronocore.scores import (
     pair_scores,
     scores_table,
 )
-from chronocore.store import Study
+from chronocore.store import DamagedFileError, Study
 from chronocore.tables import (
     POOLED,
     TABLES,
@@ -319,7 +319,7 @@ def score(
     result = ScoreResult(
         runs=summaries,
         skipped=skipped,
-        settings={**msgspec.to_builtins(settings), "boundaries": msgspec.to_builtins(chosen)},
+        settings=context.settings_used,
         tables=list(results),
         pairs_sha256=opened.manifest()["files"]["pairs.parquet"],
     )
@@ -392,7 +392,17 @@ def _modal(
 def _noise(study: Study) -> dict[str, tuple[NoiseResult, pa.Table]]:
     """Return the sampling noise that was simulated for the pairs of the study as they are."""
     digest = study.manifest()["files"]["pairs.parquet"]
-    found = {name: (load_noise(study, name), study.noise(name)) for name in study.noise_designs()}
+    found: dict[str, tuple[NoiseResult, pa.Table]] = {}
+    for name in study.noise_designs():
+        try:
+            found[name] = (load_noise(study, name), study.noise(name))
+        except StudyError as error:
+            path = study.noise_path(name)
+            cause = error.cause if isinstance(error, DamagedFileError) else str(error)
+            raise StudyError(
+                f"the noise in {path} cannot be used ({cause}); delete the file, then make it "
+                f"again with: chronocore noise {study.path} --n {name}"
+            ) from error
     return {name: noise for name, noise in found.items() if noise[0].pairs_sha256 == digest}
 
 

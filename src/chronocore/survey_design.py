@@ -58,6 +58,11 @@ class DesignShares:
         total variance. NaN where it is undefined (all answers alike, fewer than two answers).
     design_effect : (G,) float64
         Total variance of the shares over that of a simple random sample of ``n_valid``.
+    n_eff_mean : (G,) float64
+        The simple random sample whose mean position on the scale has the same variance. Below
+        ``n_eff`` where respondents of a sampling unit lie on the same side of the scale.
+    degrees_of_freedom : (G,) int64
+        Primary sampling units minus strata.
     """
 
     probs: Floats
@@ -65,6 +70,8 @@ class DesignShares:
     n_valid: Integers
     n_eff: Floats
     design_effect: Floats
+    n_eff_mean: Floats
+    degrees_of_freedom: Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +189,12 @@ def design_shares_many(
     strata: Any = None,
     psu: Any = None,
     lonely_unit: LonelyUnit = "adjust",
+    positions: Sequence[ArrayLike] | None = None,
 ) -> list[DesignShares]:
     """Return the shares of many variables of the same respondents with their standard errors.
 
     The design is ordered once; parameters as in :func:`design_shares`. A negative group leaves a
-    respondent out.
+    respondent out. ``positions`` are those of the options of each variable, by default the codes.
 
     Returns
     -------
@@ -205,8 +213,10 @@ def design_shares_many(
         _option_codes(scale, f"options of {name}")
         for scale, name in zip(options, names, strict=True)
     ]
+    places = [np.asarray(own, dtype=np.float64) for own in (positions or scales)]
     design = _design(group, n_groups, weights, strata, psu, n)
     rows = design.rows.astype(np.int32)
+    freedom = _degrees_of_freedom(design)
     result: list[DesignShares] = []
     for first in range(0, len(columns), _CHUNK):
         part = slice(first, first + _CHUNK)
@@ -218,10 +228,15 @@ def design_shares_many(
             if len(answers) != n:
                 raise InvalidInputError(f"{name} has {len(answers)} rows, groups {n}")
         matrix = distributions.gather_rows(np.stack([answers for answers, _ in pairs]), rows)
-        shares, variances, n_valid = survey.share_variances(
+        lengths = np.array([len(scale) for scale in scales[part]], dtype=np.int64)
+        where = np.zeros((len(lengths), int(lengths.max(initial=0))))
+        for row, own in zip(where, places[part], strict=True):
+            row[: len(own)] = own
+        shares, variances, of_means, n_valid = survey.share_variances(
             matrix,
             np.array([base for _, base in pairs], dtype=np.int64),
-            np.array([len(scale) for scale in scales[part]], dtype=np.int64),
+            lengths,
+            where,
             design.groups,
             design.strata,
             design.units,
@@ -229,20 +244,50 @@ def design_shares_many(
             adjust,
         )
         for j, scale in enumerate(scales[part]):
-            own = slice(0, len(scale))
-            result.append(_shares(shares[j, :, own], variances[j, :, own], n_valid[j]))
+            k = slice(0, len(scale))
+            result.append(
+                _shares(
+                    shares[j, :, k], variances[j, :, k], of_means[j], where[j, k], n_valid[j],
+                    freedom,
+                )
+            )  # fmt: skip
     return result
 
 
-def _shares(probs: Floats, variances: Floats, n_valid: Integers) -> DesignShares:
+def _degrees_of_freedom(design: _Design) -> Integers:
+    """Return the sampling units minus the strata of each group, at least 1 where there are any."""
+    strata = np.diff(design.groups)
+    units: Integers = design.strata[design.groups[1:]] - design.strata[design.groups[:-1]]
+    freedom: Integers = np.maximum(units - strata, np.minimum(units, 1)).astype(np.int64)
+    return freedom
+
+
+def _shares(
+    probs: Floats,
+    variances: Floats,
+    of_means: Floats,
+    positions: Floats,
+    n_valid: Integers,
+    freedom: Integers,
+) -> DesignShares:
     with np.errstate(invalid="ignore", divide="ignore"):
         simple = (probs * (1.0 - probs)).sum(axis=1) / (n_valid - 1.0)
         total = variances.sum(axis=1)
         defined = (n_valid > 1) & (simple > ATOL) & (total > 0.0)
         effect = np.where(defined, total / simple, np.nan)
         n_eff = np.where(defined, n_valid / effect, np.nan)
+        mean = probs @ positions
+        spread = (probs * (positions - mean[:, None]) ** 2).sum(axis=1)
+        varies = defined & (of_means > 0.0)
+        n_eff_mean = np.where(varies, spread * n_valid / ((n_valid - 1.0) * of_means), np.nan)
     return DesignShares(
-        np.ascontiguousarray(probs), np.sqrt(variances), n_valid.copy(), n_eff, effect
+        np.ascontiguousarray(probs),
+        np.sqrt(variances),
+        n_valid.copy(),
+        n_eff,
+        effect,
+        n_eff_mean,
+        freedom,
     )
 
 

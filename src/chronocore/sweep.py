@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from chronocore import schema
 from chronocore.claims import CLAIMS, Claim
 from chronocore.config import CLUSTERS
+from chronocore.effective_size import basis_of_sizes, effective_sizes
 from chronocore.engines.reference import gold_digest, outdated
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.identity import canonical_json, derived_seed
@@ -162,6 +163,8 @@ class SweepResult:
     confidence_level : float
     cluster : str
     gold_error : bool
+    effective_sizes : str or None
+        What the effective sizes of redrawn gold rest on; None without gold error.
     cells : int
         Grid cells: combinations of all of these.
     computed : int
@@ -186,6 +189,7 @@ class SweepResult:
     confidence_level: float
     cluster: str
     gold_error: bool
+    effective_sizes: str | None
     cells: int
     computed: int
     findings: list[FindingSummary]
@@ -698,6 +702,7 @@ class _Grid:
     confidence_level: float
     cluster: str
     gold_error: bool
+    effective_sizes: str | None = None
 
     def cells(self, run: _Run) -> dict[Key, str]:
         """Return the id of every cell of a run by (boundaries, retain, tau, seed)."""
@@ -711,6 +716,8 @@ class _Grid:
                 _text(self.confidence_level), self.cluster, self.gold_error,
                 schema.SCHEMA_VERSION,
             ]  # fmt: skip
+            if self.effective_sizes is not None:
+                parts.append(self.effective_sizes)
             digest = hashlib.sha256(canonical_json(parts).encode()).hexdigest()
             ids[name, retain, tau, seed] = "s" + digest[:16]
         return ids
@@ -882,6 +889,9 @@ def sweep(
     grid = _grid(
         boundaries, tau, retain, seeds, seed, resamples, confidence_level, cluster, gold_error
     )
+    if gold_error:
+        by_design = effective_sizes(opened.gold()).by_design
+        grid = replace(grid, effective_sizes=basis_of_sizes(by_design))
     known = _runs(opened)
     chosen_runs = _chosen(opened, known, instructions)
     with opened.lock("sweep"):
@@ -1069,6 +1079,7 @@ def _summary(
         confidence_level=grid.confidence_level,
         cluster=grid.cluster,
         gold_error=grid.gold_error,
+        effective_sizes=grid.effective_sizes,
         cells=len(ids),
         computed=computed,
         findings=summaries,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import click
@@ -69,6 +70,7 @@ def noise(
       chronocore noise my-study --n effective
     """
     import chronocore as cc
+    from chronocore.noise import cautions
     from chronocore.tables import words
 
     result = cc.noise(
@@ -81,6 +83,8 @@ def noise(
         seed=seed,
         progress=say,
     )
+    for caution in itertools.chain(*cautions(result)):
+        say(f"note: {caution}")
     sizes = "effective sample sizes" if n == "effective" else f"{n} respondents"
     shifts = {row.shift: row for row in result.shifts}
     shifted = shifts["all_shifted"]
@@ -101,6 +105,7 @@ def noise(
         f"({'Benjamini-Hochberg' if method == 'bh' else 'Benjamini-Yekutieli'}, "
         f"{shifts['all'].pairs:,} tests): {shifted.detected:,} of {shifted.pairs:,} shifted pairs, "
         f"{shifts['stable'].detected:,} of {shifts['stable'].pairs:,} stable ones",
+        f"effective sample sizes {result.effective_sizes}",
         f"one row a pair: {study / 'noise'}",
     ]
     emit(as_json, plain(result), lines)

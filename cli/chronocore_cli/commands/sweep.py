@@ -132,8 +132,9 @@ def _lines(study: Path, result: SweepResult) -> list[str]:
         f"{len(result.seeds)} seeds",
     ]
     from chronocore.config import CLUSTERS
+    from chronocore.tables import gold_error_words
 
-    gold = ", with the surveys' own sampling error" if result.gold_error else ""
+    gold = gold_error_words(result.gold_error, result.effective_sizes)
     lines = [
         f"{result.cells:,} cells ({' x '.join(sizes)}), {result.resamples:,} resamples"
         f"{CLUSTERS[result.cluster]} each{gold}; {result.computed:,} computed now",

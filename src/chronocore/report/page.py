@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
 
+from chronocore.config import CLUSTERS
 from chronocore.figures.draw import Gallery
 from chronocore.figures.svg import COLOURS
 from chronocore.metrics import BOUNDARIES, SHIFTS
@@ -38,6 +39,7 @@ from chronocore.tables import (
     SMALL_N,
     TABLES,
     WideTable,
+    gold_error_words,
     number,
     remarks,
     too_few_resamples,
@@ -642,6 +644,8 @@ def page(results: Results, gallery: Gallery, shown: Sequence[Section]) -> str:
         unusable=_unusable(results, given, prompts),
         manifest=manifest,
         settings=settings,
+        resampled=CLUSTERS[settings["cluster"]],
+        gold_error=gold_error_words(settings["gold_error"], settings.get("effective_sizes")),
         few_resamples=too_few_resamples(settings["resamples"], settings["confidence_level"]),
         boundaries=_boundaries(results),
         level=results.level,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 
-import msgspec
 import pyarrow as pa
 
 from chronocore.tables.cells import (
@@ -28,6 +27,7 @@ from chronocore.tables.format import (
     SETTINGS_METADATA,
     WideTable,
     format_table,
+    gold_error_words,
     number,
     page,
     pooled,
@@ -59,6 +59,7 @@ __all__ = [
     "compare_published",
     "format_comparison",
     "format_table",
+    "gold_error_words",
     "number",
     "page",
     "pooled",
@@ -84,11 +85,7 @@ def all_tables(context: Context) -> dict[str, pa.Table]:
         Schema :data:`chronocore.schema.TABLE`, by name. A table that needs what the study does
         not have, for example modal answers, is empty.
     """
-    used = {
-        **msgspec.to_builtins(context.settings),
-        "boundaries": msgspec.to_builtins(context.boundaries),
-    }
-    metadata = {SETTINGS_METADATA: json.dumps(used).encode()}
+    metadata = {SETTINGS_METADATA: json.dumps(context.settings_used).encode()}
     filled: dict[str, Cells] = {}
     for name, spec in TABLES.items():
         filled[name] = Cells(name, context)

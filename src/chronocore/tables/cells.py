@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from chronocore import schema
 from chronocore.config import ScoreSettings
+from chronocore.effective_size import basis_of_sizes, effective_sizes
 from chronocore.identity import derived_seed
 from chronocore.intervals import SMALL_N
 from chronocore.metrics import BOUNDARIES, SHIFTS
@@ -204,6 +206,18 @@ class Context:
     def intervals(self) -> Intervals:
         """How cells get their intervals."""
         return intervals_for(self.settings, self.benchmark)
+
+    @cached_property
+    def settings_used(self) -> dict[str, Any]:
+        """Return the settings in force, and what effective sizes rest on where they are used."""
+        used: dict[str, Any] = {
+            **msgspec.to_builtins(self.settings),
+            "boundaries": msgspec.to_builtins(self.boundaries),
+        }
+        if self.settings.gold_error and self.benchmark.gold is not None:
+            by_design = effective_sizes(self.benchmark.gold).by_design
+            used["effective_sizes"] = basis_of_sizes(by_design)
+        return used
 
     @cached_property
     def memory(self) -> dict[tuple[Any, ...], Estimate]:

@@ -25,6 +25,7 @@ __all__ = [
     "SETTINGS_METADATA",
     "WideTable",
     "format_table",
+    "gold_error_words",
     "number",
     "page",
     "pooled",
@@ -66,6 +67,20 @@ def too_few_resamples(resamples: int, confidence_level: float) -> str | None:
     )
 
 
+def gold_error_words(gold_error: Any, sizes: str | None) -> str:
+    """Return in words that intervals carry gold error, and by which effective sizes; or nothing.
+
+    Examples
+    --------
+    >>> gold_error_words(True, "by weights")
+    ", with the surveys' own sampling error (effective sizes by weights)"
+    """
+    if not gold_error:
+        return ""
+    basis = f" (effective sizes {sizes})" if sizes else ""
+    return f", with the surveys' own sampling error{basis}"
+
+
 def settings_line(settings: Mapping[str, Any], *, intervals: bool = True) -> str:
     """Return the settings of tables in one sentence, with or without those of intervals.
 
@@ -81,7 +96,7 @@ intervals from 1,000 resamples, seed 0.'
     boundaries = settings["boundaries"]
     values = BOUNDARIES[boundaries] if isinstance(boundaries, str) else boundaries
     cluster = settings.get("cluster", "pair")
-    gold = ", with the surveys' own sampling error" if settings.get("gold_error") else ""
+    gold = gold_error_words(settings.get("gold_error"), settings.get("effective_sizes"))
     thresholds = (
         f"Tolerance {settings['tau']:g}; {settings['retain'] * 100:g}% of pairs retained; "
         f"shift boundaries {', '.join(f'{value:g}' for value in values)}"

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chronocore.metrics import SHIFTS
+from chronocore.noise import cautions
 from chronocore.tables.cells import SHIFTED, Cells, Context, TableSpec
 
 __all__ = ["SPECS"]
@@ -25,6 +26,9 @@ def _groups(context: Context) -> list[tuple[str, NDArray[np.bool_]]]:
 
 def _noise(cells: Cells, context: Context) -> None:
     for design, (result, table) in context.noise.items():
+        if design == "effective":
+            cells.remarks.append(f"Effective sizes {result.effective_sizes}.")
+        cells.remarks.extend(f"Caution: {one}." for one in cautions(result)[0])
         columns = {
             name: np.asarray(table[name].to_numpy(zero_copy_only=False))
             for name in ("noise_median", "noise_p95", "above_p95")
@@ -49,7 +53,9 @@ def _floor(cells: Cells, context: Context) -> None:
     if not context.noise:
         return
     # The floor rests on the effective sizes, whatever the samples of the simulation.
-    _, table = list(context.noise.values())[-1]
+    result, table = list(context.noise.values())[-1]
+    cells.remarks.append(f"Effective sizes {result.effective_sizes}.")
+    cells.remarks.extend(f"Caution: {one}." for one in cautions(result)[1])
     columns = {
         name: np.asarray(table[name].to_numpy(zero_copy_only=False))
         for name in ("expected_shift", "excess_shift", "detected")

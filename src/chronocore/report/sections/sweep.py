@@ -7,6 +7,7 @@ from chronocore.errors import StudyError
 from chronocore.report.sections import Section, Sentence
 from chronocore.results import Results
 from chronocore.sweep import load_sweep
+from chronocore.tables import gold_error_words
 from chronocore.text import plain
 
 __all__ = ["ORDER", "section"]
@@ -32,7 +33,7 @@ def section(results: Results) -> Section | None:
         f"{len(swept.runs)} runs × {len(swept.boundaries)} boundary sets × {len(swept.tau)} "
         f"tolerances × {len(swept.retain)} filter levels × {len(swept.seeds)} bootstrap seeds"
     )
-    gold = " that carry the surveys' own sampling error" if swept.gold_error else ""
+    gold = gold_error_words(swept.gold_error, swept.effective_sizes)
     skipped = [
         Sentence(f"{plain(label)} was not swept: {why}.", ("sweep.json: skipped",))
         for label, why in swept.skipped.items()
