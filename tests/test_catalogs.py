@@ -171,3 +171,20 @@ def test_items_of_the_open_sample_have_the_same_codes_and_labels():
         assert entry["topic"] == rows[0]["topic"]
         assert entry["topic_broad"] == rows[0]["topic_broad"]
     assert shared == 6
+
+
+def test_indices_stand_beside_the_catalog_and_are_none_of_its_questions():
+    indices = {
+        v: list(rows)
+        for v, rows in groupby(
+            chronocore_data.catalog_indices("wvs"), key=lambda row: row["variable"]
+        )
+    }
+    assert {v: [int(row["code"]) for row in rows] for v, rows in indices.items()} == {
+        "E003": [1, 2, 3, 4],
+        "E004": [1, 2, 3, 4],
+        "Y002": [1, 2, 3],
+        "Y003": [-2, -1, 0, 1, 2],
+    }
+    assert not set(indices) & set(ITEMS)
+    assert {v for v, rows in indices.items() if rows[0]["order"] == "nominal"} == {"E003", "E004"}

@@ -17,6 +17,7 @@ from typing import Any
 __all__ = [
     "catalog",
     "catalog_exclusions",
+    "catalog_indices",
     "non_response",
     "open_sample",
     "preset_text",
@@ -72,6 +73,16 @@ def non_response() -> dict[str, Any]:
     ``head``, ``opinion`` and ``beside`` are no languages: see the file.
     """
     return tomllib.loads(_text("nonresponse.toml"))
+
+
+def catalog_indices(name: str) -> list[dict[str, str]]:
+    """Return what is read beside a catalog's questions: indices, and the answers they are made of.
+
+    Columns as in :func:`catalog`; empty for a catalog without indices. They are no questions of a
+    benchmark: an index is one where a study names it, and an answer whose ``order`` is ``nominal``
+    never is.
+    """
+    return _rows(f"catalogs/{name}_indices.csv") if name == "wvs" else []
 
 
 def open_sample() -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 import chronocore_data
 from chronocore.errors import ConfigurationError
 
-__all__ = ["CatalogItem", "CatalogOption", "load_catalog", "load_questionnaire"]
+__all__ = ["CatalogItem", "CatalogOption", "load_catalog", "load_indices", "load_questionnaire"]
 
 STATUSES = ("confirmed", "partly", "unconfirmed")
 
@@ -143,6 +143,11 @@ class CatalogItem:
         off = [option for option in self.options if option.off_scale]
         moved = [replace(option, position=place[option.code]) for option in scale]
         return replace(self, options=(*moved, *off))
+
+    @property
+    def nominal(self) -> bool:
+        """Whether the options have no order, so that no distance is defined between them."""
+        return self.order == "nominal"
 
     def with_text(self, text: str, source: str) -> CatalogItem:
         """Return the item with another wording."""
@@ -333,6 +338,20 @@ def load_catalog(name: str) -> tuple[CatalogItem, ...]:
             'catalog of the package ("wvs"), or "labels"'
         ) from None
     return _from_rows(rows, f"catalog {name}")
+
+
+def load_indices(name: str) -> tuple[CatalogItem, ...]:
+    """Return the indices that belong to a catalog, and the answers they are made of.
+
+    Examples
+    --------
+    >>> [item.variable for item in load_indices("wvs")]
+    ['E003', 'E004', 'Y002', 'Y003']
+    >>> load_indices("own.csv")
+    ()
+    """
+    rows = chronocore_data.catalog_indices(name)
+    return _from_rows(rows, f"indices of catalog {name}") if rows else ()
 
 
 def _rows_of_toml(data: Mapping[str, Any], where: str) -> Iterable[dict[str, Any]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from chronocore.config import Columns, Source
 from chronocore.errors import SourceError
-from chronocore.sources.catalog import CatalogItem, load_catalog, load_questionnaire
+from chronocore.sources.catalog import CatalogItem, load_catalog, load_indices, load_questionnaire
 from chronocore.sources.files import SurveyFile, file_digest, open_frame, open_survey_file
 from chronocore.sources.presets import MissingCodes, Preset, load_preset
 from chronocore.sources.respondents import Roles
@@ -40,6 +40,8 @@ class Declaration:
     country : str or None
     catalog : tuple of CatalogItem or None
         None: the items come from value labels.
+    indices : tuple of CatalogItem
+        Read beside the questions of the catalog where a file has them.
     questionnaire : dict of str to str
     order : dict of str to list of int
         By variable: the codes of a scale, as the source declares them.
@@ -57,6 +59,7 @@ class Declaration:
     year_codes: Mapping[str, int]
     country: str | None
     catalog: tuple[CatalogItem, ...] | None
+    indices: tuple[CatalogItem, ...]
     questionnaire: Mapping[str, str]
     order: Mapping[str, list[int]] = field(default_factory=dict)
     reverse: frozenset[str] = frozenset()
@@ -138,6 +141,7 @@ def declare(source: Source, base: Path) -> Declaration:
         year_codes=preset.year_codes if source.year_codes is None else source.year_codes,
         country=source.country or (None if source.columns.country else preset.country),
         catalog=catalog,
+        indices=load_indices(items),
         questionnaire=questionnaire,
     )
 

@@ -71,9 +71,10 @@ class Microdata:
         One row a respondent: ``country`` (string), ``country_name`` (string or null), ``wave``
         (int16 or null), ``year`` (int16 or null), ``weight`` (float64, only if there is one),
         and one numeric column of answer codes for each item, named by its variable: null or a
-        code that is no option is no valid answer. Where a file has them: ``weight_name`` (string
-        or null, the column a row's weight is from), ``study`` (string), ``stratum`` and ``psu``
-        (int64 or null), ``fieldwork_year`` (int16 or null).
+        code that is no option is no valid answer. Indices of a catalog, and the answers they are
+        made of, have a column too and are no items unless asked for. Where a file has them:
+        ``weight_name`` (string or null, the column a row's weight is from), ``study`` (string),
+        ``stratum`` and ``psu`` (int64 or null), ``fieldwork_year`` (int16 or null).
     items : tuple of Item
         The items in the order of the catalog.
     weight : str or None

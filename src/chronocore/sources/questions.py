@@ -15,15 +15,17 @@ from chronocore.sources.labels import (
     LabelConflict,
     clean_labels,
     compare_labels,
+    same_label,
     says_nothing,
     unconfirmed,
 )
 from chronocore.sources.nonresponse import missing_reason
-from chronocore.sources.presets import VALID
+from chronocore.sources.presets import LETTERS, VALID
 from chronocore.sources.scale import LARGEST_CODE, Asked, Scale, scale_from_labels
 
 __all__ = [
     "CheckedItems",
+    "beside",
     "catalog_columns",
     "catalog_order",
     "check_labels",
@@ -102,7 +104,14 @@ def wanted_items(declared: Declaration) -> list[CatalogItem]:
     assert declared.catalog is not None
     if declared.source.variables is None:
         return list(declared.catalog)
-    by_name = {item.variable.casefold(): item for item in declared.catalog}
+    by_name = {item.variable.casefold(): item for item in (*declared.catalog, *declared.indices)}
+    for variable in declared.source.variables:
+        item = by_name.get(variable.casefold())
+        if item is not None and item.nominal:
+            raise ConfigurationError(
+                f"[[sources]] {declared.source.preset}: the options of {item.variable} have no "
+                "order, so it is no question of a study; leave it out of variables"
+            )
     unknown = [v for v in declared.source.variables if v.casefold() not in by_name]
     if unknown:
         known = [item.variable for item in declared.catalog]
@@ -112,7 +121,35 @@ def wanted_items(declared: Declaration) -> list[CatalogItem]:
             "items"
         )
     wanted = {v.casefold() for v in declared.source.variables}
-    return [item for item in declared.catalog if item.variable.casefold() in wanted]
+    return [item for key, item in by_name.items() if key in wanted]
+
+
+def beside(
+    declared: Declaration, items: Sequence[CatalogItem], opened: list[OpenFile], notes: list[str]
+) -> list[CatalogItem]:
+    """Find the indices that files have beside the questions, such as those of a cultural map.
+
+    One whose labels contradict the catalog is left out with a note: it is not asked for, and
+    must not stop what is.
+    """
+    asked = {item.variable for item in items}
+    found: list[CatalogItem] = []
+    for item in declared.indices:
+        if item.variable in asked:
+            continue
+        for one in opened:
+            column = one.file.first(catalog_columns(declared, item))
+            if column is not None:
+                one.questions[item.variable] = column
+        having = [one for one in opened if item.variable in one.questions]
+        conflicts = check_labels(declared, [item], having).conflicts
+        if conflicts:
+            for one in having:
+                del one.questions[item.variable]
+            notes.append(f"{conflicts[0].message()}; the index {item.variable} is not read")
+        elif having:
+            found.append(item)
+    return found
 
 
 def find_questions(
@@ -476,12 +513,31 @@ def settle(declared: Declaration, checked: CheckedItems, notes: list[str]) -> No
         notes.append(f"{where}: codes known from sister questions only: {few(checked.partly)}")
 
 
+def _lettered(item: CatalogItem, labels: Mapping[int, str]) -> dict[int, int]:
+    """Return the options below 0 that a file holds as Stata's letters, told by their labels.
+
+    Merges of the value surveys turn -1 to -5 into ``.a`` to ``.e`` in every column, also where -1
+    and -2 are answers.
+    """
+    found: dict[int, int] = {}
+    for option in item.scale:
+        if not -len(LETTERS) <= option.code < 0:
+            continue
+        letter = list(LETTERS.values())[-option.code - 1]
+        label = labels.get(letter)
+        if label is not None and any(
+            same_label(label, name) for name in (option.label, *option.aliases)
+        ):
+            found[letter] = option.code
+    return found
+
+
 def coding_of(declared: Declaration, item: CatalogItem, file: SurveyFile, column: str) -> Coding:
     """Return what the codes of a column mean."""
     mapping, off = code_mapping(declared, item)
     aliases = {o.code: (o.label, *o.aliases) for o in item.options if o.off_scale}
     return Coding(
-        options=mapping,
+        options={**mapping, **_lettered(item, file.value_labels.get(column, {}))},
         names={o.code: (o.label, *o.aliases) for o in item.scale},
         off_scale={code: aliases.get(code, (label,)) for code, label in off.items()},
         labels=clean_labels(file.value_labels.get(column, {})),

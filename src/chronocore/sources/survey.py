@@ -28,6 +28,7 @@ from chronocore.sources.join import TimePoint, same_point
 from chronocore.sources.microdata import Item, Microdata
 from chronocore.sources.questions import (
     CheckedItems,
+    beside,
     catalog_order,
     check_labels,
     coding_of,
@@ -116,12 +117,17 @@ def read_survey(
         settle(declared, checked, notes)
         if not checked.items:
             raise SourceError(_no_question(declared, opened, checked))
+    indices = beside(declared, checked.items, opened, notes) if checked is not None else []
     tables: list[pa.Table] = []
     for one in opened:
         asked = (
             list(one.questions.values())
             if checked is None
-            else [one.questions[i.variable] for i in checked.items if i.variable in one.questions]
+            else [
+                one.questions[i.variable]
+                for i in (*checked.items, *indices)
+                if i.variable in one.questions
+            ]
         )
         progress(f"reading {one.name}: {len(asked)} questions of {len(one.file.columns)} columns")
         tables.append(read_columns(one.file, one.digest, [*one.roles.names(), *asked]))
@@ -183,6 +189,7 @@ def read_survey(
             _check_once(item.variable, answers, who, one.name, answered)
             columns[item.variable] = pa.chunked_array([answers.column])
             tally.add(item.variable, answers)
+        columns |= _index_columns(declared, indices, one, raw, notes)
         parts.append(pa.table(columns))
     respondents = pa.concat_tables(parts, promote_options="permissive")
     _note_counts(tally, items, opened, notes)
@@ -200,6 +207,30 @@ def read_survey(
         missing=tally.missing(),
         notes=tuple(notes),
     )
+
+
+def _index_columns(
+    declared: Declaration,
+    indices: Sequence[CatalogItem],
+    one: OpenFile,
+    raw: pa.Table,
+    notes: list[str],
+) -> dict[str, pa.ChunkedArray]:
+    """Return the answers to the indices that a file has beside the questions."""
+    columns: dict[str, pa.ChunkedArray] = {}
+    for index in indices:
+        column = one.questions.get(index.variable)
+        if column is None:
+            continue
+        coding = coding_of(declared, index, one.file, column)
+        rows = np.zeros(len(raw), dtype=np.int64)
+        try:
+            answers = code_answers(raw[column], coding, rows, 1, f"{one.name}, column {column}")
+        except SourceError as error:
+            notes.append(f"{error}; the index {index.variable} is not read")
+            continue
+        columns[index.variable] = pa.chunked_array([answers.column])
+    return columns
 
 
 def _no_question(declared: Declaration, opened: Sequence[OpenFile], checked: CheckedItems) -> str:
