@@ -30,7 +30,8 @@ from chronocore.validity import (
     read_country_table,
     varimax,
 )
-from chronocore.validity.cultural_map import CountryMeans, means_from_table, means_table
+from chronocore.validity.country_means import CountryMeans
+from chronocore.validity.country_tables import means_from_table, means_table
 from chronocore.validity.positions import study_change
 
 PROTOCOL = load_protocol()
@@ -137,6 +138,117 @@ def test_reversed_items_are_noticed_by_the_known_order_of_countries():
         mirrored[:, column] = low + high - mirrored[:, column]
     with pytest.raises(cc.InvalidInputError, match="Sweden does not lie right of Zimbabwe"):
         fit_map(replace(named, means=mirrored))
+
+
+def realistic(n, seed=0, weak=1.0):
+    """Countries with loadings, cross-loadings and levels like those of the surveys."""
+    rng = np.random.default_rng(seed)
+    factors = rng.standard_normal((n, 2))
+    columns = []
+    for item in ITEMS:
+        axis = 0 if item in SETTINGS.x else 1
+        sign = SETTINGS.x.get(item) or SETTINGS.y.get(item)
+        own, cross = weak * OWN[item], weak * CROSS.get(item, 0.0)
+        error = np.sqrt(1 - own**2 - cross**2) * rng.standard_normal(n)
+        z = sign * (own * factors[:, axis] + cross * factors[:, 1 - axis]) + error
+        columns.append(np.clip(LEVEL[item] + SPREAD[item] * z, *PROTOCOL.find(item).scores))
+    codes = tuple(f"c{i}" for i in range(n))
+    return CountryMeans(ITEMS, codes, codes, (None,) * n, np.array(columns).T)
+
+
+OWN = {
+    "F118": 0.77, "Y002": 0.8, "E025": 0.75, "A165": 0.6, "A008": 0.65,
+    "G006": 0.7, "Y003": 0.8, "E018": 0.6, "F120": 0.7, "F063": 0.85,
+}  # fmt: skip
+CROSS = {"F118": 0.45, "F120": 0.5, "F063": 0.3, "E025": 0.25, "Y003": 0.1}
+LEVEL = {
+    "A008": 1.95, "A165": 1.75, "E018": 1.45, "E025": 2.2, "F063": 7.3, "F118": 3.8, "F120": 3.6,
+    "G006": 1.6, "Y002": 1.85, "Y003": -0.1,
+}  # fmt: skip
+SPREAD = {
+    "A008": 0.22, "A165": 0.13, "E018": 0.3, "E025": 0.3, "F063": 1.8, "F118": 1.9, "F120": 1.3,
+    "G006": 0.28, "Y002": 0.18, "Y003": 0.6,
+}  # fmt: skip
+
+
+def reversed_items(means, items):
+    out = means.means.copy()
+    for item in items:
+        low, high = PROTOCOL.find(item).scores
+        out[:, ITEMS.index(item)] = low + high - out[:, ITEMS.index(item)]
+    return replace(means, means=out)
+
+
+HOW = {
+    "A008": "5 - A008", "A165": "3 - A165", "E018": "4 - E018", "E025": "4 - E025",
+    "F063": "11 - F063", "F118": "11 - F118", "F120": "11 - F120", "G006": "5 - G006",
+    "Y002": "4 - Y002", "Y003": "-Y003",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("item", ITEMS)
+@pytest.mark.parametrize("anchors", [True, False])
+def test_a_reversed_item_is_refused_by_name_whatever_countries_are_there(item, anchors):
+    for seed in range(5):
+        means = realistic(60, seed)
+        fitted = fit_map(means)
+        if anchors:
+            x, _ = np.argsort(fitted.positions, axis=0).T
+            codes = list(means.countries)
+            codes[x[-1]], codes[x[0]] = "752", "716"
+            left = [i for i in range(60) if i not in (x[-1], x[0])]
+            upper = sorted(left, key=lambda i: fitted.positions[i, 1])
+            codes[upper[-1]], codes[upper[0]] = "392", "288"
+            means = replace(means, countries=tuple(codes))
+            fit_map(means)
+        with pytest.raises(cc.InvalidInputError) as caught:
+            fit_map(reversed_items(means, [item]))
+        assert f"The mean of {item} runs the other way" in str(caught.value)
+        assert f"reverse with {HOW[item]}," in str(caught.value)
+        # Whoever knows better may say so.
+        fit_map(reversed_items(realistic(60, seed), [item]), confirmed=[item])
+
+
+@given(st.integers(0, 30), st.sets(st.sampled_from(ITEMS), min_size=2, max_size=4))
+@settings(max_examples=40, deadline=None)
+def test_several_reversed_items_never_pass(seed, items):
+    means = realistic(60, seed)
+    with pytest.raises(cc.InvalidInputError) as caught:
+        fit_map(reversed_items(means, items))
+    if all(len(items & set(axis)) <= 2 for axis in (SETTINGS.x, SETTINGS.y)):
+        text = str(caught.value).split(" runs ")[0].split(" run ")[0]
+        assert all(item in text for item in items)
+
+
+@pytest.mark.parametrize("axis", ["x", "y"])
+def test_a_mirrored_axis_is_refused_without_the_countries_that_show_it(axis):
+    own = list(getattr(SETTINGS, axis))
+    with pytest.raises(cc.InvalidInputError, match="which no set of countries reaches") as caught:
+        fit_map(reversed_items(realistic(30), own))
+    assert all(item in str(caught.value) for item in own)
+    # Told by the two items that run alike, where levels say nothing.
+    level = "A008" if axis == "x" else "G006"
+    with pytest.raises(cc.InvalidInputError, match="F118 and F120 run the same way"):
+        fit_map(reversed_items(realistic(60), own), confirmed=[level])
+
+
+def test_tables_in_the_right_coding_pass_and_few_countries_stop_where_they_cannot_tell():
+    for seed in range(40):
+        for rotation in ("varimax", "none"):
+            fitted = fit_map(realistic(50, seed), rotation=rotation)
+        signs = np.array([SETTINGS.x.get(i) or SETTINGS.y.get(i) for i in ITEMS])
+        column = [0 if i in SETTINGS.x else 1 for i in ITEMS]
+        fitted = fit_map(realistic(50, seed))
+        assert (fitted.loadings[np.arange(10), column] * signs > 0).all()
+    doubtful = []
+    for seed in range(60):
+        try:
+            fit_map(realistic(8, seed))
+        except cc.InvalidInputError as error:
+            doubtful.append(str(error))
+    assert 0 < len(doubtful) < 30
+    assert sum("cannot be told from 8 countries" in text for text in doubtful) >= len(doubtful) - 1
+    assert all("confirmed: " in text for text in doubtful)
 
 
 @given(st.integers(0, 10_000), st.integers(3, 12), st.booleans())
@@ -295,8 +407,8 @@ def test_indices_are_built_where_they_are_missing():
     found = country_means(Microdata("ivs", pa.table(mixed), (), None, "x"), items=["Y003"])
     assert found.means[0, 0] == pytest.approx((2.0 - (n - 1)) / n)
     asked = trend | {"A029": pa.array([-4.0] * n)}
-    with pytest.raises(IndexError):
-        country_means(Microdata("ivs", pa.table(asked), (), None, "x"), items=["Y003"]).means[0]
+    with pytest.raises(cc.SourceError, match="nobody has a valid answer to Y003"):
+        country_means(Microdata("ivs", pa.table(asked), (), None, "x"), items=["Y003"])
 
 
 @pytest.mark.parametrize(

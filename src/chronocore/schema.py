@@ -469,11 +469,13 @@ VALIDITY_COUNTRIES = _schema(
         "country": _TEXT,
         "country_name": _TEXT,
         "region": _TEXT,
+        "study": _TEXT,
         "wave": pa.int16(),
         "year": pa.int16(),
         "item": _TEXT,
         "mean": _REAL,
         "n_valid": pa.int64(),
+        "weight": _TEXT,
     },
     ("country", "item", "mean"),
 )

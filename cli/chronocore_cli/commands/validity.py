@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from chronocore.validity.answers import RunResult
+    from chronocore.validity.country_means import CountryMeans
+    from chronocore.validity.cultural_map import CulturalMap
+    from chronocore.validity.score import MapResult
     from chronocore.validity.tables import ValidityTable
 
 __all__ = ["validity"]
@@ -238,38 +241,217 @@ def score(
     emit(as_json, plain(result), lines)
 
 
+class _Waves(click.ParamType):  # type: ignore[type-arg]
+    """Waves such as ``5-7``, ``5,7`` or, by study, ``wvs:5-7;evs:4-5``; ``all`` for all."""
+
+    name = "waves"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a list, a mapping by study, or None for all."""
+        if not isinstance(value, str):
+            return value
+        text = value.replace(" ", "").casefold()
+        if text == "all":
+            return None
+        try:
+            if ":" not in text:
+                return _numbers(text)
+            parts = [part.split(":") for part in text.split(";") if part]
+            return {study: _numbers(numbers) for study, numbers in parts}
+        except ValueError:
+            self.fail(f"{value!r} is not of the form 5-7, or wvs:5-7;evs:4-5, or all", param, ctx)
+
+
+def _numbers(text: str) -> list[int]:
+    numbers: list[int] = []
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        first, last = int(low), int(high or low)
+        if not 1 <= first <= last <= 99:
+            raise ValueError(part)
+        numbers += range(first, last + 1)
+    return numbers
+
+
 @validity.command(name="map")
-@click.argument("folder", type=STUDY)
+@click.argument("folder", type=STUDY, required=False)
+@click.option(
+    "--file", "files", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
+    help="Survey file that countries' means are taken from; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--preset", metavar="NAME",
+    help="What is known about it: ivs, wvs-timeseries, evs-trend, wvs-wave7, or a path (*.toml).",
+)  # fmt: skip
+@click.option(
+    "--config", type=STUDY, metavar="FILE", help="Survey files with settings, as in study.toml."
+)
+@click.option(
+    "--waves", type=_Waves(), default="5-7", show_default=True,
+    help="Waves of survey files that are pooled: 5-7, or by study wvs:5-7;evs:4-5, or all.",
+)  # fmt: skip
 @click.option(
     "--countries", type=STUDY, metavar="FILE",
     help="Country means of the items (CSV or Parquet); by default those of the last call.",
 )  # fmt: skip
 @click.option(
+    "--output", type=STUDY, metavar="FILE",
+    help="Write the country means (.csv or .parquet), as --countries takes them.",
+)  # fmt: skip
+@click.option(
+    "--fit", type=click.Choice(["countries", "respondents"]), default="countries",
+    show_default=True, help="What the axes are computed from; respondents need survey files.",
+)  # fmt: skip
+@click.option(
     "--rotation", type=click.Choice(["varimax", "none"]), default="varimax", show_default=True
 )
+@click.option(
+    "--confirmed", multiple=True, metavar="ITEM",
+    help="An item whose coding you checked: its direction is not questioned. May be repeated.",
+)  # fmt: skip
 @click.option(
     "--confidence-level", default=0.95, show_default=True,
     type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Of the ellipses.",
 )  # fmt: skip
 @json_option
 def map_command(
-    folder: Path,
+    folder: Path | None,
+    files: tuple[Path, ...],
+    preset: str | None,
+    config: Path | None,
+    waves: Any,
     countries: Path | None,
+    output: Path | None,
+    fit: str,
     rotation: str,
+    confirmed: tuple[str, ...],
     confidence_level: float,
     as_json: bool,
 ) -> None:
-    """Fit the cultural map on countries and place the models on it.
+    """Fit the cultural map on countries and place the models of a folder on it.
+
+    The countries' means are taken from survey files (--file with --preset, or --config), or from a
+    table of them (--countries). Without a FOLDER only the countries are placed.
 
     \b
-    Example:
+    Examples:
+      chronocore validity map my-panel --file Integrated_values_surveys_1981-2022.sav --preset ivs
+      chronocore validity map --file IVS.sav --preset ivs --output ivs-means.csv
       chronocore validity map my-panel --countries ivs-means.csv
     """
     from chronocore import validity as v
 
-    result = v.map_models(folder, countries, rotation=rotation, confidence_level=confidence_level)
-    x, y = result.explained
-    lines = [f"{result.countries} countries; the axes carry {x:.0%} and {y:.0%} of the variance"]
+    surveys = bool(files) or config is not None
+    if bool(files) != (preset is not None):
+        raise click.UsageError("--file and --preset go together, for example --preset ivs")
+    if bool(files) + (config is not None) + (countries is not None) > 1:
+        raise click.UsageError("give one of --file, --config and --countries")
+    if folder is None and not surveys and countries is None:
+        raise click.UsageError("Missing argument 'FOLDER', or --file FILE with --preset NAME")
+    if fit == "respondents" and not surveys:
+        raise click.UsageError("--fit respondents needs survey files (--file or --config)")
+    items = None if folder is None else v.map_items(folder)
+    means: CountryMeans | None = None
+    if surveys:
+        means = v.survey_means(
+            list(files) if config is None else config,
+            preset=preset,
+            items=items,
+            waves=waves,
+            keep_respondents=fit == "respondents",
+            progress=say,
+        )
+    elif countries is not None:
+        means = v.read_country_table(countries, items)
+    elif folder is not None and output is not None:
+        means = v.load_country_means(folder)
+    lines, data = _means_told(means) if means is not None and surveys else ([], {})
+    if folder is None:
+        assert means is not None
+        fitted = v.fit_map(means, fit=fit, rotation=rotation, confirmed=confirmed)
+        own_lines, own_data = _countries_told(fitted)
+    else:
+        result = v.map_models(
+            folder,
+            means,
+            fit=fit,
+            rotation=rotation,
+            confirmed=confirmed,
+            confidence_level=confidence_level,
+        )
+        own_lines, own_data = _map_lines(folder, result), plain(result)
+    lines, data = [*lines, *own_lines], {**data, **own_data}
+    if output is not None:
+        assert means is not None
+        v.write_country_table(means, output)
+        lines.append(f"country means: {output}")
+        data["output"] = str(output)
+    elif folder is None:
+        lines.append("--output FILE keeps the country means, for: chronocore validity map FOLDER")
+    emit(as_json, data, lines)
+
+
+def _means_told(means: CountryMeans) -> tuple[list[str], dict[str, Any]]:
+    """Return which respondents and weights are behind country means, in lines and as data."""
+    assert means.counts is not None
+    assert means.weights_used is not None
+    assert means.time_points is not None
+    points = means.time_points.select(["study", "wave"]).group_by(["study", "wave"]).aggregate([])
+    waves = sorted((row["study"] or "", row["wave"] or 0) for row in points.to_pylist())
+    names = dict.fromkeys(name or "none" for name in means.weights_used)
+    counted = [
+        f"{item} {least:,} to {most:,}"
+        for item, least, most in zip(
+            means.items, means.counts.min(axis=0), means.counts.max(axis=0), strict=True
+        )
+    ]
+    lines = [
+        "waves: " + ", ".join(f"{study} {wave or 'without a wave'}" for study, wave in waves),
+        f"weights: {', '.join(names)}",
+        f"valid answers by country: {', '.join(counted)}",
+        *(f"note: {note}" for note in means.notes),
+    ]
+    data = {
+        "means": {
+            code: dict(zip(means.items, map(float, row), strict=True))
+            for code, row in zip(means.countries, means.means, strict=True)
+        },
+        "counts": {
+            code: dict(zip(means.items, map(int, row), strict=True))
+            for code, row in zip(means.countries, means.counts, strict=True)
+        },
+        "weights": dict(zip(means.countries, means.weights_used, strict=True)),
+        "notes": list(means.notes),
+    }
+    return lines, data
+
+
+def _fitted_lines(countries: int, explained: Any) -> list[str]:
+    x, y = explained
+    return [f"{countries} countries; the axes carry {x:.0%} and {y:.0%} of the variance"]
+
+
+def _countries_told(fitted: CulturalMap) -> tuple[list[str], dict[str, Any]]:
+    """Return where countries lie on a map without models."""
+    means = fitted.means
+    lines = _fitted_lines(len(means.countries), fitted.explained)
+    lines += [
+        f"  {name}: ({position[0]:.2f}, {position[1]:.2f})"
+        for name, position in zip(means.names, fitted.positions, strict=True)
+    ]
+    data = {
+        "countries": len(means.countries),
+        "explained": [float(share) for share in fitted.explained],
+        "country_positions": {
+            code: [float(x) for x in position]
+            for code, position in zip(means.countries, fitted.positions, strict=True)
+        },
+    }
+    return lines, data
+
+
+def _map_lines(folder: Path, result: MapResult) -> list[str]:
+    lines = _fitted_lines(result.countries, result.explained)
     lines += [
         f"  {label}: ({position[0]:.2f}, {position[1]:.2f})"
         for label, position in result.positions.items()
@@ -280,8 +462,12 @@ def map_command(
     ]
     if result.changes:
         lines.append(f"change over waves in {result.changes} countries")
+    if not result.positions and not result.unprojectable:
+        lines.append(
+            f"no model has answered yet; run: chronocore validity run {folder} --model SPEC"
+        )
     lines.append(f"next: chronocore validity report {folder}")
-    emit(as_json, plain(result), lines)
+    return lines
 
 
 @validity.command()

@@ -3,8 +3,9 @@
 The stages: a protocol (:mod:`~chronocore.validity.protocol`) -> the design, every prompt and its
 repetitions (:mod:`~chronocore.validity.design`) -> answers (:mod:`~chronocore.validity.answers`) ->
 seed, prompt and culture components (:mod:`~chronocore.validity.components`, and for answers that
-are distributions :mod:`~chronocore.validity.distributions`) -> positions on the cultural map
-(:mod:`~chronocore.validity.cultural_map`, :mod:`~chronocore.validity.positions`) -> tables and
+are distributions :mod:`~chronocore.validity.distributions`) -> positions on the cultural map, which
+is fitted on the means of countries (:mod:`~chronocore.validity.country_means`,
+:mod:`~chronocore.validity.cultural_map`, :mod:`~chronocore.validity.positions`) -> tables and
 figures.
 """
 
@@ -15,14 +16,18 @@ from chronocore.validity.components import (
     answer_grid,
     components,
 )
-from chronocore.validity.cultural_map import (
+from chronocore.validity.country_means import (
     CountryMeans,
+    country_means,
+    map_microdata,
+    survey_means,
+)
+from chronocore.validity.country_tables import read_country_table, write_country_table
+from chronocore.validity.cultural_map import (
     CulturalMap,
     Ellipse,
-    country_means,
     ellipse,
     fit_map,
-    read_country_table,
     varimax,
 )
 from chronocore.validity.design import DesignResult, design_table, prompts
@@ -33,7 +38,15 @@ from chronocore.validity.distributions import (
 )
 from chronocore.validity.positions import map_table, positions_over_waves, study_change
 from chronocore.validity.protocol import Protocol, ScoreItem, load_protocol
-from chronocore.validity.score import MapResult, ValidityScore, map_models, score, tables
+from chronocore.validity.score import (
+    MapResult,
+    ValidityScore,
+    load_country_means,
+    map_items,
+    map_models,
+    score,
+    tables,
+)
 
 __all__ = [
     "AnswerGrid",
@@ -56,8 +69,11 @@ __all__ = [
     "fit_map",
     "frechet_deviation",
     "load_answers",
+    "load_country_means",
     "load_protocol",
     "load_runs",
+    "map_items",
+    "map_microdata",
     "map_models",
     "map_table",
     "positions_over_waves",
@@ -67,6 +83,8 @@ __all__ = [
     "score",
     "study_change",
     "study_distributions",
+    "survey_means",
     "tables",
     "varimax",
+    "write_country_table",
 ]

@@ -18,9 +18,17 @@ from chronocore.config import MAXIMUM_RESAMPLES
 from chronocore.errors import InvalidInputError
 from chronocore.identity import derived_seed
 from chronocore.tolerance import ATOL, above
+from chronocore.validity.protocol import Protocol
 from chronocore_kernels import components as kernels
 
-__all__ = ["AnswerGrid", "ComponentsResult", "answer_grid", "components", "median_interval"]
+__all__ = [
+    "AnswerGrid",
+    "ComponentsResult",
+    "answer_grid",
+    "components",
+    "median_interval",
+    "no_answers",
+]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -69,6 +77,25 @@ class AnswerGrid:
     def standard_variants(self) -> list[int]:
         """Positions of the variants of the first tone."""
         return [i for i, (tone, _) in enumerate(self.variants) if tone == self.variants[0][0]]
+
+
+def no_answers(protocol: Protocol) -> AnswerGrid:
+    """Return the grid of a protocol that no model has answered yet."""
+    items = sorted((item.variable, protocol.wording_of(item)) for item in protocol.item)
+    variants = [(tone.name, place) for tone in protocol.tone for place in range(len(tone.variants))]
+    none = np.zeros((0, len(items)), dtype=np.int64)
+    return AnswerGrid(
+        labels=[],
+        items=items,
+        variants=variants,
+        variant_answers=np.empty((0, len(items), len(variants))),
+        seed_answers=np.empty((0, len(items), protocol.seeds)),
+        asked=none,
+        answered=none,
+        refused=none,
+        failed=none,
+        seeds_asked=none,
+    )
 
 
 def _codes(column: pa.ChunkedArray, name: str, first: Any = None) -> tuple[Integers, list[Any]]:

@@ -15,13 +15,8 @@ from chronocore.predict import prompts_of
 from chronocore.store import Study
 from chronocore.tolerance import ATOL
 from chronocore.validity.components import AnswerGrid
-from chronocore.validity.cultural_map import (
-    CountryMeans,
-    CulturalMap,
-    check_coding,
-    ellipse,
-    fit_map,
-)
+from chronocore.validity.country_means import CountryMeans, check_coding
+from chronocore.validity.cultural_map import CulturalMap, ellipse, fit_map
 from chronocore.validity.protocol import MapSettings, Protocol, Reference
 
 __all__ = ["ALL_TONES", "map_table", "positions_over_waves", "study_change"]
@@ -278,7 +273,11 @@ def _without(
     row: dict[str, Any] = {"group": protocol.standard, "without": left_out, "n": 0}
     try:
         reduced = fit_map(
-            fitted.means.select(kept), settings, fit=fitted.fit, rotation=fitted.rotation
+            fitted.means.select(kept),
+            settings,
+            fit=fitted.fit,
+            rotation=fitted.rotation,
+            confirmed=kept,  # found to run as declared on the whole map
         )
     except InvalidInputError as error:
         # Too few items are left for two axes; the row says so by having no position.

@@ -131,6 +131,9 @@ class MapSettings(_Struct, frozen=True):
 
     ``x`` and ``y`` give the sign with which an item's loading counts towards an axis. ``right_of``
     and ``above`` name two countries whose order is checked, with their codes in ``countries``.
+    ``same_way`` names pairs of items, one of each axis, that correlate positively everywhere, and
+    ``at_most`` levels that the mean of an item over countries does not exceed: they tell a mirrored
+    axis where those countries are not there.
     """
 
     x: dict[str, int]
@@ -140,6 +143,8 @@ class MapSettings(_Struct, frozen=True):
     right_of: tuple[str, str] | None = None
     above: tuple[str, str] | None = None
     countries: dict[str, str] = {}
+    same_way: tuple[tuple[str, str], ...] = ()
+    at_most: dict[str, float] = {}
     reference: Reference | None = None
 
 

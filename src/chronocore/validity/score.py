@@ -15,19 +15,18 @@ from chronocore.sources.microdata import Microdata
 from chronocore.storage import location
 from chronocore.store import read_parquet, write_atomic, write_parquet
 from chronocore.validity.answers import load_answers, load_runs
-from chronocore.validity.components import ComponentsResult, components
-from chronocore.validity.cultural_map import (
-    CountryMeans,
-    CulturalMap,
-    country_means,
-    fit_map,
+from chronocore.validity.components import ComponentsResult, components, no_answers
+from chronocore.validity.country_means import CountryMeans, Waves, country_means
+from chronocore.validity.country_tables import (
     means_from_table,
     means_table,
     read_country_table,
 )
+from chronocore.validity.cultural_map import CulturalMap, fit_map
 from chronocore.validity.design import built_study, load_design, saved_protocol
 from chronocore.validity.distributions import distribution_components, study_distributions
 from chronocore.validity.positions import map_table, study_change
+from chronocore.validity.protocol import Protocol
 from chronocore.validity.tables import (
     NAMES,
     ValidityTable,
@@ -38,7 +37,15 @@ from chronocore.validity.tables import (
     read_table,
 )
 
-__all__ = ["MapResult", "ValidityScore", "map_models", "score", "tables"]
+__all__ = [
+    "MapResult",
+    "ValidityScore",
+    "load_country_means",
+    "map_items",
+    "map_models",
+    "score",
+    "tables",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +214,14 @@ def score(
     )
 
 
-def _items(folder: str | Path) -> list[str]:
+def map_items(folder: str | Path) -> list[str]:
+    """Return the items of a folder's map.
+
+    Raises
+    ------
+    ConfigurationError
+        Its protocol has no map.
+    """
     protocol = saved_protocol(folder)
     if protocol.map is None:
         raise ConfigurationError(
@@ -224,7 +238,8 @@ def map_models(
     *,
     fit: str = "countries",
     rotation: str = "varimax",
-    waves: Sequence[int] | None = (5, 6, 7),
+    waves: Waves = (5, 6, 7),
+    confirmed: Sequence[str] = (),
     confidence_level: float = 0.95,
 ) -> MapResult:
     """Fit the cultural map and place the models of a folder on it.
@@ -238,8 +253,10 @@ def map_models(
     fit : {"countries", "respondents"}
         The latter needs microdata.
     rotation : {"varimax", "none"}
-    waves : sequence of int or None
-        Waves of microdata that are pooled.
+    waves : sequence of int, mapping of str to sequence of int, or None
+        Waves of microdata that are pooled; see :func:`country_means`.
+    confirmed : sequence of str
+        Items whose coding you checked; see :func:`fit_map`.
     confidence_level : float
         Of the ellipses.
 
@@ -253,37 +270,17 @@ def map_models(
         Something is missing, or the means are not in the coding of the surveys.
     """
     protocol = saved_protocol(folder)
-    items = _items(folder)
     root = _root(folder)
-    means: CountryMeans
-    if countries is None:
-        if fit == "respondents":
-            raise ConfigurationError('fit="respondents" needs microdata with every call')
-        path = root / "countries.parquet"
-        if not path.is_file():
-            raise StudyError(
-                f"{folder} has no country means yet; give a table of them (--countries FILE)"
-            )
-        means = means_from_table(read_parquet(path, schema.VALIDITY_COUNTRIES), items)
-    elif isinstance(countries, CountryMeans):
-        means = countries.select(items)
-    elif isinstance(countries, Microdata) or (
-        isinstance(countries, list) and all(isinstance(one, Microdata) for one in countries)
-    ):
-        means = country_means(
-            countries, items=items, waves=waves, keep_respondents=fit == "respondents"
-        )
-    else:
-        means = read_country_table(countries, items)
-    fitted = fit_map(means, protocol.map, fit=fit, rotation=rotation)
-    found = _components(folder, n_resamples=0)
-    excluded: dict[str, list[str]] = {}
-    for row in found.table.to_pylist():
-        if row["above_1"] and row["wording"] == protocol.wording:
-            excluded.setdefault(row["label"], []).append(row["item"])
+    means = _country_means(folder, countries, fit=fit, waves=waves)
+    fitted = fit_map(means, protocol.map, fit=fit, rotation=rotation, confirmed=confirmed)
+    # Countries can be drawn before any model has answered.
+    grid, excluded = no_answers(protocol), {}
+    if len(load_answers(folder)):
+        found = _components(folder, n_resamples=0)
+        grid, excluded = found.grid, _unreliable(found, protocol)
     table = map_table(
         fitted,
-        found.grid,
+        grid,
         protocol,
         groups=_groups(folder),
         excluded=excluded,
@@ -308,6 +305,52 @@ def map_models(
         changes=0 if change is None else len(set(change["country"].to_pylist())),
         tables=_save_tables(folder, made),
     )
+
+
+def load_country_means(folder: str | Path) -> CountryMeans:
+    """Return the country means of a folder's last map.
+
+    Raises
+    ------
+    StudyError
+        There are none yet.
+    """
+    path = _root(folder) / "countries.parquet"
+    if not path.is_file():
+        raise StudyError(
+            f"{folder} has no country means yet; make them from survey files (--file FILE "
+            "--preset ivs) or give a table of them (--countries FILE)"
+        )
+    return means_from_table(read_parquet(path, schema.VALIDITY_COUNTRIES), map_items(folder))
+
+
+def _country_means(
+    folder: str | Path, countries: object, *, fit: str, waves: Waves
+) -> CountryMeans:
+    """Return the means that a map is fitted on, from whatever they were given as."""
+    items = map_items(folder)
+    if countries is None:
+        if fit == "respondents":
+            raise ConfigurationError('fit="respondents" needs microdata with every call')
+        return load_country_means(folder)
+    if isinstance(countries, CountryMeans):
+        return countries.select(items)
+    if isinstance(countries, Microdata) or (
+        isinstance(countries, list) and all(isinstance(one, Microdata) for one in countries)
+    ):
+        return country_means(
+            countries, items=items, waves=waves, keep_respondents=fit == "respondents"
+        )
+    return read_country_table(countries, items)
+
+
+def _unreliable(found: ComponentsResult, protocol: Protocol) -> dict[str, list[str]]:
+    """Return the items of each model with a ratio above 1."""
+    excluded: dict[str, list[str]] = {}
+    for row in found.table.to_pylist():
+        if row["above_1"] and row["wording"] == protocol.wording:
+            excluded.setdefault(row["label"], []).append(row["item"])
+    return excluded
 
 
 def _change(folder: str | Path, fitted: CulturalMap) -> pa.Table | None:
