@@ -9,6 +9,7 @@ does what comes back:
 ``Cut()``                     send half a reply and close the connection
 ``Wait(seconds, then)``       do ``then`` after a while
 ``str``                       reply 200 with this text
+``Raw(chunks, pause)``        send these bytes, head included, with pauses, and close the connection
 
 ``GET …/models`` is answered with ``script({}, 0)``.
 """
@@ -34,6 +35,14 @@ class Wait:
 
     seconds: float
     then: Any
+
+
+@dataclass
+class Raw:
+    """Send bytes as they are, however many there are."""
+
+    chunks: Any
+    pause: float = 0.0
 
 
 def message(content, *, finish_reason="stop", index=0, logprobs=None, **fields):
@@ -72,6 +81,7 @@ class Endpoint:
         self._seen = {}
         self._writers = set()
         self.bodies = []
+        self.paths = []
         self.headers = []
         self.times = []
         self.open = 0
@@ -134,35 +144,38 @@ class Endpoint:
         headers = dict(line.split(": ", 1) for line in lines[1:] if ": " in line)
         headers = {name.lower(): value for name, value in headers.items()}
         body = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
-        if lines[0].startswith("GET /v1/models "):
-            self.headers.append(headers)
-            listed = self._script({}, 0)
-            status, content = listed[::2] if isinstance(listed, tuple) else (200, listed)
-            data = json.dumps(content).encode()
-            head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n"
-            writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
-            await writer.drain()
-            return True
-        assert lines[0].startswith("POST /v1/chat/completions ")
+        method, path, _ = lines[0].split(" ")
+        self.paths.append(path)
+        self.headers.append(headers)
+        if method == "GET":
+            return await self._reply(writer, self._script({}, 0))
+        assert path.endswith("/chat/completions")
         user = body["messages"][-1]["content"]
         number = self._seen.get(user, 0)
         self._seen[user] = number + 1
         self.bodies.append(body)
-        self.headers.append(headers)
         self.times.append(time.monotonic())
         self.open += 1
         self.most_open = max(self.most_open, self.open)
         try:
-            reply = self._script(body, number)
-            while isinstance(reply, Wait):
-                await asyncio.sleep(reply.seconds)
-                reply = reply.then
+            return await self._reply(writer, self._script(body, number))
         finally:
             self.open -= 1
+
+    async def _reply(self, writer, reply):
+        while isinstance(reply, Wait):
+            await asyncio.sleep(reply.seconds)
+            reply = reply.then
         if isinstance(reply, Cut):
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{")
             await writer.drain()
             writer.transport.abort()
+            return False
+        if isinstance(reply, Raw):
+            for chunk in reply.chunks:
+                writer.write(chunk)
+                await writer.drain()
+                await asyncio.sleep(reply.pause)
             return False
         status, extra, content = reply if isinstance(reply, tuple) else (200, {}, reply)
         kind = "text/html" if isinstance(content, str) else "application/json"

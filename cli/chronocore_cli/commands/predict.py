@@ -45,8 +45,11 @@ _NAMED_ARGUMENTS = (
 
 def _engine_arguments(pairs: tuple[str, ...]) -> dict[str, object]:
     """Return what ``--engine-arg KEY=VALUE`` says; a value that is JSON is read as such."""
+    from chronocore.engines.keys import refuse_key
+
     arguments: dict[str, object] = {}
     for pair in pairs:
+        refuse_key(pair, "an engine argument (--engine-arg)")
         key, separator, text = pair.partition("=")
         if not separator or not key:
             raise click.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--engine-arg")

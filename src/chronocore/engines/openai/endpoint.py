@@ -7,6 +7,7 @@ counts only if the address asked for gave it, and it has a size limit, packed an
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import threading
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from chronocore.engines.keys import read_key, refuse_key, said, shown_variable
-from chronocore.engines.openai.failures import message, page_title, root
+from chronocore.engines.openai.failures import message, page_title, root, server_message
 from chronocore.errors import ConfigurationError, MissingDependencyError
 from chronocore.text import plain
 
@@ -279,11 +280,12 @@ def probe_endpoint(
     address = endpoint_address(base_url)
     key = key_of(address, api_key_env)
 
-    async def models() -> Any:
+    async def models() -> str:
         client = open_client(address, key, timeout)
         try:
             async with asyncio.timeout(timeout):
-                return await client.models.list()
+                listed = await client.models.with_raw_response.list()
+                return str(listed.http_response.text)
         finally:
             await client.close()
 
@@ -307,15 +309,21 @@ class _NotModelsError(Exception):
     """What came is no list of models."""
 
 
-def _served(listed: Any, key: str) -> str:
-    if isinstance(listed, str) or not isinstance(getattr(listed, "data", None), list):
-        title = page_title(listed) if isinstance(listed, str) else None
-        if title is not None:
-            raise _NotModelsError(f"answers with a web page{title}, and is no API")
-        raise _NotModelsError("answers something else than a list of models")
-    names = [said(str(model.id), key) for model in listed.data[:_SHOWN_MODELS]]
+def _served(text: str, key: str) -> str:
+    """Return the models of a reply; the first of them by name."""
+    title = page_title(text)
+    if title is not None:
+        raise _NotModelsError(f"answers with a web page{title}, and is no API")
+    listed = json.loads(text)
+    models = listed.get("data") if isinstance(listed, dict) else None
+    if not isinstance(models, list):
+        words = server_message(listed, key) if isinstance(listed, dict) else ""
+        raise _NotModelsError(
+            "answers something else than a list of models" + (f" ({words})" if words else "")
+        )
+    names = [said(str(model["id"]), key) for model in models[:_SHOWN_MODELS]]
     shown = ", ".join(plain(name, _LONGEST_MODEL) for name in names)
-    more = len(listed.data) - len(names)
+    more = len(models) - len(names)
     return (shown + (f" and {more} more" if more else "")) or "no model"
 
 
