@@ -93,7 +93,15 @@ def frame_table(frame: object, name: str) -> pa.Table:
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
     if hasattr(frame, "__arrow_c_stream__"):
-        return _without_index(pa.table(frame))
+        try:
+            return _without_index(pa.table(frame))
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            # A pandas column of objects may hold numbers and texts; Arrow's columns hold one kind.
+            what = "; ".join(map(str, error.args))
+            raise InvalidInputError(
+                f"{name} has a column of mixed values ({what}); give each column one "
+                'type, for example frame["q"] = frame["q"].astype(str), or pandas.to_numeric'
+            ) from None
     raise InvalidInputError(
         f"{name} must be an Arrow-compatible frame (pyarrow, polars, pandas, DuckDB), "
         f"not {type(frame).__name__}"

@@ -131,7 +131,15 @@ def _read_sources(
             progress(f"reading {source.preset}")
             sources.extend(read_open_sample(source.variables, core_only=source.core_only))
         else:
-            sources.append(read_survey(source, base, frames=frames, progress=progress))
+            sources.append(
+                read_survey(
+                    source,
+                    base,
+                    frames=frames,
+                    time_point=config.rules.time_point,
+                    progress=progress,
+                )
+            )
     return join_sources(sources)
 
 

@@ -30,13 +30,16 @@ __all__ = [
     "ScoreSettings",
     "Source",
     "StudyConfig",
+    "check_source",
     "dump_config",
     "dump_source",
     "explain_validation",
+    "is_survey_key",
     "load_config",
     "parse_config",
     "preset_config",
     "source_config",
+    "survey_key_advice",
     "unknown_preset",
 ]
 
@@ -241,6 +244,62 @@ def explain_validation(
     return f"unknown key {match['key']!r}{section}; {hint}"
 
 
+def check_source(source: Source, where: str) -> None:
+    """Refuse what a source cannot mean, and settings that could not act.
+
+    Raises
+    ------
+    ConfigurationError
+    """
+
+    def require(holds: bool, what: str) -> None:
+        if not holds:
+            raise ConfigurationError(f"{where}: {what}")
+
+    known = source.preset in PRESETS or source.preset.endswith(".toml")
+    require(known, f"sources: preset: {unknown_preset(source.preset)}")
+    if source.preset == "open-sample":
+        allowed = Source(
+            preset=source.preset, variables=source.variables, core_only=source.core_only
+        )
+        require(source == allowed, "the open sample takes only variables and core_only")
+        return
+    name = f"[[sources]] with preset {source.preset!r}"
+    require(bool(source.files()), f'{name} needs the data: file = "…"')
+    if source.survey is not None:
+        require(is_survey_key(source.survey), f"{name}: {survey_key_advice(source.survey)}")
+    for setting in ("variables", "countries", "waves"):
+        value = getattr(source, setting)
+        require(value is None or bool(value), f"{name}: {setting} is empty; leave it out for all")
+    require(source.core_only, f"{name}: core_only is for the open sample alone; leave it out")
+    require(
+        source.country is None or source.columns.country is None,
+        f"{name}: country is that of a file of one country, and columns.country names a column; "
+        "keep one of them",
+    )
+    require(
+        source.weight is None or source.columns.weight is None,
+        f"{name}: weight and columns.weight both name the weight; keep one of them",
+    )
+    for code, year in (source.year_codes or {}).items():
+        require(
+            re.fullmatch(r"-?\d{1,9}", code) is not None and 1900 <= year <= 2100,
+            f"{name}: year_codes {code!r} = {year} is no code with its year, as in 12 = 2025",
+        )
+
+
+def is_survey_key(name: str) -> bool:
+    """Tell whether a name can be the key of a survey."""
+    return re.fullmatch(r"[a-z][a-z0-9_-]*", name) is not None
+
+
+def survey_key_advice(name: str) -> str:
+    """Return what to say about a name that is no key of a survey."""
+    near = re.sub(r"[^a-z0-9_-]+", "-", name.casefold()).strip("-_0123456789")
+    hint = f", for example {near!r}" if is_survey_key(near) else " such as 'wvs'"
+    return f"survey {name!r} must be a lower-case key{hint}"
+
+
 def _check(config: StudyConfig, where: str) -> StudyConfig:
     rules, score = config.rules, config.score
 
@@ -250,18 +309,7 @@ def _check(config: StudyConfig, where: str) -> StudyConfig:
 
     require(bool(config.sources), "no [[sources]]; name at least one, for example open-sample")
     for source in config.sources:
-        known = source.preset in PRESETS or source.preset.endswith(".toml")
-        require(known, f"sources: preset: {unknown_preset(source.preset)}")
-        if source.preset == "open-sample":
-            allowed = Source(
-                preset=source.preset, variables=source.variables, core_only=source.core_only
-            )
-            require(source == allowed, "the open sample takes only variables and core_only")
-        else:
-            require(
-                bool(source.files()),
-                f'[[sources]] with preset {source.preset!r} needs the data: file = "…"',
-            )
+        check_source(source, where)
     require(rules.min_respondents >= 1, "rules.min_respondents must be at least 1")
     require(bool(rules.waves), "rules.waves is empty; list the waves to use, for example [3, 4]")
     if isinstance(rules.boundaries, str):

@@ -18,6 +18,8 @@ from typing import Any
 
 import chronocore_data
 from chronocore.errors import ConfigurationError
+from chronocore.sources.files import LONGEST_WORDING
+from chronocore.text import LONGEST, plain
 
 __all__ = ["CatalogItem", "CatalogOption", "load_catalog", "load_indices", "load_questionnaire"]
 
@@ -181,7 +183,7 @@ def _option(row: Mapping[str, Any], where: str) -> CatalogOption:
     aliases = row.get("aliases") or ""
     return CatalogOption(
         code=code,
-        label=str(row["label"]).strip() or str(code),
+        label=plain(str(row["label"])) or str(code),
         position=position,
         off_scale=off in ("yes", "true"),
         aliases=_split(aliases) if isinstance(aliases, str) else tuple(map(str, aliases)),
@@ -204,7 +206,8 @@ def _item(rows: Sequence[Mapping[str, Any]], where: str) -> CatalogItem:
     first = rows[0]
 
     def text(column: str) -> str:
-        return str(first.get(column) or "").strip()
+        limit = LONGEST_WORDING if column == "text" else LONGEST
+        return plain(str(first.get(column) or ""), limit)
 
     status = text("status") or "confirmed"
     if status not in STATUSES:
@@ -384,4 +387,5 @@ def load_questionnaire(path: Path) -> dict[str, str]:
         The file is missing or lacks a column.
     """
     rows = _rows_of_csv(_read(path), str(path), ("variable", "text"))
-    return {row["variable"].strip(): row["text"].strip() for row in rows if row["text"].strip()}
+    worded = ((row["variable"].strip(), plain(row["text"], LONGEST_WORDING)) for row in rows)
+    return {variable: text for variable, text in worded if text}

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from chronocore.config import Columns, Source
-from chronocore.errors import SourceError
+from chronocore.errors import ConfigurationError, SourceError
 from chronocore.sources.catalog import CatalogItem, load_catalog, load_indices, load_questionnaire
-from chronocore.sources.files import SurveyFile, file_digest, open_frame, open_survey_file
+from chronocore.sources.files import SurveyFile, file_digest, near, open_frame, open_survey_file
 from chronocore.sources.presets import MissingCodes, Preset, load_preset
 from chronocore.sources.respondents import Roles
 
-__all__ = ["Declaration", "OpenFile", "declare", "find_roles", "located", "near", "open_files"]
+__all__ = ["Declaration", "OpenFile", "declare", "find_roles", "located", "open_files"]
 
 _REQUIRED = ("year",)
+# Roles in which a merged file may go on in another column.
+_CONTINUED = ("country", "wave", "year")
 _OPTIONAL = ("respondent", "country_alpha", "country_name", "fieldwork_year", "stratum", "psu")
 
 
@@ -82,13 +83,6 @@ class OpenFile:
         return self.file.name
 
 
-def near(name: str, known: Sequence[str]) -> str:
-    """Return the names most like one that is not known, as the end of a message."""
-    folded = {entry.casefold(): entry for entry in known}
-    near = difflib.get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.5)
-    return f"; nearest: {', '.join(folded[n] for n in near)}" if near else ""
-
-
 def located(base: Path, name: str) -> Path:
     """Return a declared path; ``base`` need not exist yet."""
     return Path(os.path.normpath(base / name))
@@ -112,8 +106,20 @@ def declare(source: Source, base: Path) -> Declaration:
     preset = load_preset(str(located(base, name)) if name.endswith(".toml") else name)
     where = f"[[sources]] {name}"
     columns = preset.columns.updated(source.columns)
+    if preset.studies and source.columns.wave is not None:
+        raise ConfigurationError(
+            f"{where}: columns.wave does nothing here, each study of {name} has waves of its own; "
+            "write a preset of your own with [studies]"
+        )
+    if source.columns.study is not None and not preset.studies:
+        raise ConfigurationError(
+            f"{where}: columns.study does nothing here, {name} is of one study; a preset of your "
+            "own lists [studies]"
+        )
     weight = source.weight if source.weight is not None else columns.names("weight")
     weights = [weight] if isinstance(weight, str) else list(weight)
+    if len(weights) > 1 and "none" in [w.casefold() for w in weights]:
+        raise ConfigurationError(f'{where}: weight "none" stands alone, without other columns')
     if [w.casefold() for w in weights] == ["none"]:
         weights = []
     # A catalog that a preset of the user's own names lies beside that preset.
@@ -138,7 +144,7 @@ def declare(source: Source, base: Path) -> Declaration:
         own_columns=source.columns,
         weights=tuple(weights),
         missing=MissingCodes(source.missing, where, MissingCodes(preset.missing, preset.name)),
-        year_codes=preset.year_codes if source.year_codes is None else source.year_codes,
+        year_codes={**preset.year_codes, **(source.year_codes or {})},
         country=source.country or (None if source.columns.country else preset.country),
         catalog=catalog,
         indices=load_indices(items),
@@ -158,11 +164,18 @@ def find_roles(declared: Declaration, file: SurveyFile) -> tuple[Roles, dict[str
     columns: dict[str, str] = {}
     lacking: dict[str, str] = {}
 
+    others: dict[str, tuple[str, ...]] = {}
+
     def look(role: str, required: bool) -> None:
         names = declared.columns.names(role)
-        found = file.first(names)
+        own = getattr(declared.own_columns, role) is not None
+        present = [c for name in names if (c := file.find(name, guessed=not own)) is not None]
+        found = next(iter(present), None)
         if found is not None:
             columns[role] = found
+            rest = tuple(dict.fromkeys(c for c in present if c != found))
+            if rest and role in _CONTINUED:
+                others[role] = rest
         elif required or getattr(declared.own_columns, role) is not None:
             advice = f'[sources.columns] {role} = "…"'
             lacking[role] = (
@@ -179,7 +192,8 @@ def find_roles(declared: Declaration, file: SurveyFile) -> tuple[Roles, dict[str
     if declared.preset.studies:
         look("study", required=True)
         for study, part in declared.preset.studies.items():
-            found = file.first([part.wave] if isinstance(part.wave, str) else part.wave)
+            names = [part.wave] if isinstance(part.wave, str) else part.wave
+            found = file.first(names, guessed=True)
             if found is not None:
                 waves[study] = found
         if not waves:
@@ -188,8 +202,13 @@ def find_roles(declared: Declaration, file: SurveyFile) -> tuple[Roles, dict[str
         look("wave", required=True)
     for role in _OPTIONAL:
         look(role, required=False)
-    weights = [w for name in declared.weights if (w := file.find(name)) is not None]
-    roles = Roles(columns, tuple(weights), waves)
+    guessed = declared.source.weight is None
+    weights = [
+        column
+        for name in declared.weights
+        if (column := file.find(name, guessed=guessed)) is not None
+    ]
+    roles = Roles(columns, tuple(dict.fromkeys(weights)), waves, others)
     named = {columns[role] for role in ("country", "country_alpha") if role in columns}
     file.number_columns = frozenset(roles.names()) - named
     return roles, lacking
@@ -209,6 +228,8 @@ def open_files(declared: Declaration, base: Path, frames: Mapping[str, object]) 
         size: int | None = None
         if name in frames:
             file = open_frame(frames[name], name)
+            if declared.source.encoding is not None:
+                raise ConfigurationError(f"{name}: a frame has no encoding; leave it out")
         else:
             path = located(base, name)
             file = open_survey_file(path, declared.source.encoding)
@@ -221,6 +242,7 @@ def open_files(declared: Declaration, base: Path, frames: Mapping[str, object]) 
                 "`chronocore build --explain` shows what it has"
             )
         opened.append(OpenFile(file, digest, size, roles))
+    _check_columns(declared, opened)
     twice = {
         o.digest for o in opened if o.digest and [p.digest for p in opened].count(o.digest) > 1
     }
@@ -234,3 +256,37 @@ def open_files(declared: Declaration, base: Path, frames: Mapping[str, object]) 
             'name it with weight = "…", or go without: weight = "none"'
         )
     return opened
+
+
+def _check_columns(declared: Declaration, opened: Sequence[OpenFile]) -> None:
+    """Refuse names of columns that no file of the source has.
+
+    The presets of the package list the names of all editions of a file; what a user names must
+    be there.
+    """
+    source = declared.source
+    files = ", ".join(one.name for one in opened)
+    columns = [column for one in opened for column in one.file.columns]
+
+    def require(name: str, where: str) -> None:
+        if not any(one.file.find(name) for one in opened):
+            raise SourceError(
+                f"{files} has no column {name}, named by {where}{near(name, columns)}"
+            )
+
+    for role in Columns.__struct_fields__:
+        own = source.columns.names(role)
+        for name in own:
+            require(name, f"[sources.columns] {role}")
+        if source.preset.endswith(".toml") and not own and role != "weight":
+            names = declared.preset.columns.names(role)
+            if names and not any(one.file.first(names) for one in opened):
+                require(names[0], f"{role} of {source.preset}")
+    if source.weight is not None and any(one.roles.weights for one in opened):
+        for name in declared.weights:
+            require(name, "weight")
+    if source.duplicates == "drop" and not any("respondent" in o.roles.columns for o in opened):
+        raise ConfigurationError(
+            f'[[sources]] {source.preset}: duplicates = "drop" needs the column that identifies a '
+            'respondent: [sources.columns] respondent = "…"'
+        )

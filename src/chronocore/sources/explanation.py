@@ -359,7 +359,7 @@ def _catalog_items(declared: Declaration, one: OpenFile, result: Explanation) ->
     assert declared.catalog is not None
     present: list[CatalogItem] = []
     for item in declared.catalog:
-        found = one.file.first(catalog_columns(declared, item))
+        found = one.file.first(catalog_columns(declared, item), guessed=True)
         if found is None:
             result.absent.append(item.variable)
         else:

@@ -15,6 +15,7 @@ import difflib
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,12 +30,14 @@ import pyarrow.parquet as pq
 from chronocore.arrow import frame_table
 from chronocore.errors import MissingDependencyError, SourceError
 from chronocore.sources.presets import LETTERS
+from chronocore.text import plain
 
 __all__ = [
     "FORMATS",
     "SurveyFile",
     "file_digest",
     "is_blank",
+    "near",
     "open_frame",
     "open_survey_file",
     "parse_number",
@@ -61,8 +64,14 @@ FORMATS: Mapping[str, str] = {
 # last one decodes anything.
 ENCODINGS = ("utf-8", "cp1252", "latin1")
 
+# Characters of a question's wording.
+LONGEST_WORDING = 2000
+
 # Cells held as Python objects at a time, about 32 bytes each.
 CELLS_PER_CHUNK = 20_000_000
+
+# Integers from here on are not all numbers of their own.
+_EXACT = 2.0**53
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _EMPTY = frozenset({"", "."})
@@ -119,28 +128,41 @@ class SurveyFile:
     delimiter: str = ","
     raw_columns: tuple[str, ...] = ()
     number_columns: frozenset[str] = frozenset()
+    _by_name: dict[str, list[str]] = field(default_factory=dict)
 
-    def find(self, name: str) -> str | None:
+    def find(self, name: str, *, guessed: bool = False) -> str | None:
         """Return the column of this name, without regard to case; an exact match comes first.
+
+        Parameters
+        ----------
+        name : str
+        guessed : bool
+            A preset or a catalog has the name, the user did not write it: an exact match is not
+            enough where there are others.
 
         Raises
         ------
         SourceError
-            Several columns differ from the name in case only.
+            Several columns differ in case only: a merged file may go on in one where the other
+            ends.
         """
-        if name in self.columns:
-            return name
-        found = [column for column in self.columns if column.casefold() == name.casefold()]
+        if not self._by_name:
+            for column in self.columns:
+                self._by_name.setdefault(column.casefold(), []).append(column)
+        found = self._by_name.get(name.casefold(), [])
         if len(found) > 1:
+            if name in found and not guessed:
+                return name
             raise SourceError(
-                f"{self.name} has the columns {', '.join(found)}, which differ in case only; "
-                f"write the one to use for {name!r}"
+                f"{self.name} has the columns {' and '.join(found)}, which differ in case only; "
+                f"put them into one, or write the one to use for {name!r} or rename the other"
             )
         return found[0] if found else None
 
-    def first(self, names: Sequence[str]) -> str | None:
+    def first(self, names: Sequence[str], *, guessed: bool = False) -> str | None:
         """Return the column of the first of several names that the file has."""
-        return next((found for name in names if (found := self.find(name)) is not None), None)
+        found = (self.find(name, guessed=guessed) for name in names)
+        return next((column for column in found if column is not None), None)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Read the wanted columns, some rows at a time.
@@ -158,6 +180,13 @@ class SurveyFile:
         if self.kind == "text":
             return _text_batches(self, columns)
         return _arrow_batches(self, columns)
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """Return the names most like one that is not known, as the end of a message."""
+    folded = {entry.casefold(): entry for entry in known}
+    near = difflib.get_close_matches(name.casefold(), list(folded), n=3, cutoff=0.5)
+    return f"; nearest: {', '.join(folded[n] for n in near)}" if near else ""
 
 
 def file_digest(path: Path) -> str:
@@ -206,6 +235,8 @@ def open_survey_file(path: Path, encoding: str | None = None) -> SurveyFile:
         return _open_statistical(path, kind, encoding)
     if kind == "text":
         return _open_text(path, encoding)
+    if encoding is not None:
+        raise SourceError(f"{path}: text in {kind} files is UTF-8; leave encoding out")
     return _open_arrow(path, kind)
 
 
@@ -236,16 +267,18 @@ def _with_names(file: SurveyFile, raw: Sequence[str]) -> SurveyFile:
     """Clean column names: stray quotes go, and ``Q1: label`` is a name and its label."""
     names: list[str] = []
     for column in raw:
-        text = column.strip().strip("\ufeff").strip("\"'“”").strip()
+        # A column without a name cannot be asked for.
+        text = "\n".join(plain(line, None) for line in str(column or "").split("\n"))
+        text = text.strip().strip("\ufeff").strip("\"'“”").strip()
         name, separator, label = text.partition(": ")
         if separator and re.fullmatch(r"\w+", name):
-            file.labels.setdefault(name, label.strip())
+            file.labels.setdefault(name, plain(label, LONGEST_WORDING))
             text = name
         names.append(text)
-    twice = sorted({name for name in names if names.count(name) > 1 and name})
-    if twice:
+    twice = next((name for name, count in Counter(names).items() if count > 1 and name), None)
+    if twice is not None:
         raise SourceError(
-            f"{file.name} has the column {twice[0]!r} twice; rename or remove one of them"
+            f"{file.name} has the column {twice!r} twice; rename or remove one of them"
         )
     file.columns = tuple(names)
     file.raw_columns = tuple(raw)
@@ -347,15 +380,15 @@ def _open_statistical(path: Path, kind: str, encoding: str | None) -> SurveyFile
     )
     for column, label in metadata.column_names_to_labels.items():
         if label:
-            file.labels[column] = label.strip()
+            file.labels[column] = plain(label, LONGEST_WORDING)
     kinds = metadata.readstat_variable_types
     file.text_columns = frozenset(c for c in metadata.column_names if kinds[c] == "string")
     for column, values in metadata.variable_value_labels.items():
         is_text = column in file.text_columns
-        read = [(_code(value, is_text), str(label).strip()) for value, label in values.items()]
+        read = [(_code(value, is_text), plain(str(label))) for value, label in values.items()]
         codes = {code: label for code, label in read if code is not None}
         if is_text and len(codes) < len(values):
-            file.text_labels[column] = {str(v).strip(): str(t).strip() for v, t in values.items()}
+            file.text_labels[column] = {str(v).strip(): plain(str(t)) for v, t in values.items()}
         else:
             file.value_labels[column] = codes
     for column, ranges in metadata.missing_ranges.items():
@@ -475,7 +508,12 @@ def _open_text(path: Path, encoding: str | None) -> SurveyFile:
         bare = re.sub(r'"[^"]*"', "", line)
         delimiter = max("\t;,|", key=bare.count) if any(map(bare.count, "\t;,|")) else ","
         handle.seek(0)
-        header = next(csv.reader(handle, delimiter=delimiter))
+        try:
+            header = next(csv.reader(handle, delimiter=delimiter))
+        except csv.Error as error:
+            raise SourceError(
+                f"{path}: the header line cannot be read ({error}); it names the columns"
+            ) from None
     file = SurveyFile(
         name=path.name,
         path=path,
@@ -580,9 +618,14 @@ def parse_text(
     numbers = [parse_number(text, delimiter) for text in texts]
     empty = [text is None or text in _EMPTY for text in texts]
     word = [text is not None and is_blank(text) for text in texts]
-    if all(n is not None or e or w for n, e, w in zip(numbers, empty, word, strict=True)) and not (
-        verbatim and any(word) and all(number is None for number in numbers)
-    ):
+    numeric = all(n is not None or e or w for n, e, w in zip(numbers, empty, word, strict=True))
+    words_only = verbatim and any(word) and all(number is None for number in numbers)
+    # Digits that a number would not keep: the ids of two respondents would become one.
+    exact = not any(
+        n is not None and abs(n) >= _EXACT and text is not None and re.fullmatch(r"[-+]?\d+", text)
+        for n, text in zip(numbers, texts, strict=True)
+    )
+    if numeric and exact and not words_only:
         values = pa.array(numbers, pa.float64())
     else:
         kept = [
@@ -659,15 +702,25 @@ def _parquet_tables(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
         raise _cannot_read(path, error) from None
 
 
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return categories as their values; Arrow itself does not decode all types of text."""
+    chunks: list[pa.Array] = []
+    kind = column.type.value_type
+    if "string" in str(kind):
+        kind = pa.string()
+    for chunk in column.chunks:
+        values = chunk.dictionary.cast(kind)
+        chunks.append(values.take(chunk.indices.cast(pa.int64())))
+    return pa.chunked_array(chunks, kind)
+
+
 def _arrow_column(
     column: pa.ChunkedArray, where: str, name: str, verbatim: bool
 ) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_dictionary(kind):
-        if pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type):
-            texts = column.cast(pa.dictionary(pa.int32(), pa.string()))
-            return parse_text(texts, verbatim=verbatim)
-        column = column.cast(kind.value_type)
+        # Categories of any kind: polars' Categorical and Enum have types of their own.
+        column = _decoded(column)
         kind = column.type
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return pc.year(column).cast(pa.float64())
@@ -676,7 +729,11 @@ def _arrow_column(
         values = column.cast(pa.float64())
         return pc.if_else(pc.is_nan(values), pa.scalar(None, pa.float64()), values)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
-        return column.cast(pa.float64())
+        try:
+            return column.cast(pa.float64())
+        except pa.ArrowInvalid:
+            # An integer that a number would not keep.
+            return parse_text(column.cast(pa.string()), verbatim=verbatim)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return parse_text(column, verbatim=verbatim)
     if str(kind) == "string_view":

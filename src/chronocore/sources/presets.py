@@ -17,8 +17,16 @@ from typing import Any, Literal
 import msgspec
 
 import chronocore_data
-from chronocore.config import Columns, Names, explain_validation, unknown_preset
+from chronocore.config import (
+    Columns,
+    Names,
+    explain_validation,
+    is_survey_key,
+    survey_key_advice,
+    unknown_preset,
+)
 from chronocore.errors import ConfigurationError
+from chronocore.text import plain
 
 __all__ = [
     "LETTERS",
@@ -29,6 +37,7 @@ __all__ = [
     "letter_code",
     "load_preset",
     "preset_names",
+    "shown_code",
 ]
 
 #: Stata's ``.a`` to ``.z`` stand below every code a survey uses, so that they fit beside the
@@ -157,7 +166,7 @@ class MissingCodes:
                     self._ranges.append((low, high, reason))
                 elif self._exact.setdefault(low, reason) != reason:
                     raise ConfigurationError(
-                        f"{where}: the missing code {_shown(low)} has two reasons, "
+                        f"{where}: the missing code {shown_code(low)} has two reasons, "
                         f"{self._exact[low]!r} and {reason!r}"
                     )
 
@@ -207,7 +216,8 @@ class MissingCodes:
         return list(self._exact.items())
 
 
-def _shown(code: int) -> str:
+def shown_code(code: int) -> str:
+    """Return a code as a user writes it, a letter with its point."""
     letter = next((letter for letter, number in LETTERS.items() if number == code), None)
     return str(code) if letter is None else f".{letter}"
 
@@ -226,12 +236,15 @@ def _parse(text: str, where: str) -> Preset:
         raise ConfigurationError(f"{where} is not valid TOML: {error}") from None
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"{where}: {explain_validation(error, _SECTIONS)}") from None
-    if not re.fullmatch(r"[a-z][a-z0-9_-]*", preset.survey):
-        raise ConfigurationError(
-            f"{where}: survey {preset.survey!r} must be a lower-case key such as 'wvs'"
-        )
+    if not is_survey_key(preset.survey):
+        raise ConfigurationError(f"{where}: {survey_key_advice(preset.survey)}")
     MissingCodes(preset.missing, where)
-    return preset
+    named = {
+        name: plain(getattr(preset, name), 1000)
+        for name in ("name", "about", "citation", "doi", "topic", "topic_broad")
+        if getattr(preset, name) is not None
+    }
+    return msgspec.structs.replace(preset, **named)
 
 
 def load_preset(name: str) -> Preset:

@@ -9,8 +9,8 @@ from pathlib import Path
 from chronocore.errors import ConfigurationError, SourceError
 from chronocore.sources.answers import Coding
 from chronocore.sources.catalog import CatalogItem
-from chronocore.sources.declaration import Declaration, OpenFile, near
-from chronocore.sources.files import SurveyFile
+from chronocore.sources.declaration import Declaration, OpenFile
+from chronocore.sources.files import SurveyFile, near
 from chronocore.sources.labels import (
     LabelConflict,
     clean_labels,
@@ -165,13 +165,13 @@ def find_questions(
         A file lacks a column that is asked for.
     """
     if declared.catalog is None:
-        return _find_named(declared, opened)
+        return _find_named(declared, opened, notes)
     items: list[CatalogItem] = []
     absent: list[str] = []
     for item in wanted_items(declared):
         present = False
         for one in opened:
-            found = one.file.first(catalog_columns(declared, item))
+            found = one.file.first(catalog_columns(declared, item), guessed=True)
             if found is not None:
                 one.questions[item.variable] = found
                 present = True
@@ -190,7 +190,7 @@ def find_questions(
     return items
 
 
-def _find_named(declared: Declaration, opened: list[OpenFile]) -> list[str]:
+def _find_named(declared: Declaration, opened: list[OpenFile], notes: list[str]) -> list[str]:
     names = declared.source.variables
     preset = declared.preset
     if not names:
@@ -205,6 +205,11 @@ def _find_named(declared: Declaration, opened: list[OpenFile]) -> list[str]:
         bare = variable[len(preset.prefix) :]
         for one in opened:
             found = one.file.first([name, bare])
+            alike = [c for c in one.file.columns if c.casefold() == (found or "").casefold()]
+            if len(alike) > 1:
+                notes.append(
+                    f"{one.name} has the columns {' and '.join(alike)}; {found} is used, as written"
+                )
             if found is not None:
                 one.questions[variable] = found
         if not any(variable in one.questions for one in opened):

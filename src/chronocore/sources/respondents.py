@@ -22,8 +22,9 @@ from chronocore.countries import (
 )
 from chronocore.errors import SourceError
 from chronocore.sources.answers import distinct_values
-from chronocore.sources.files import SurveyFile, is_blank, parse_number
+from chronocore.sources.files import SurveyFile, is_blank, near, parse_number
 from chronocore.sources.presets import Preset, StudyPart
+from chronocore.text import plain
 
 __all__ = ["Group", "Respondents", "Roles", "read_respondents"]
 
@@ -34,6 +35,8 @@ _YEARS = range(1900, 2101)
 _NONE = -(2**31)
 # Waves are small numbers, and kept in 16 bits.
 _MOST_WAVES = 2**15
+# Codes of countries have up to nine digits.
+_LARGEST_COUNTRY = 10**9
 # Keys up to here are numbered by counting, which is faster than sorting them.
 _COUNTABLE = 1 << 22
 
@@ -43,16 +46,20 @@ class Roles:
     """The columns of one file that are no questions.
 
     ``waves`` gives the wave column of every study of a merged file; ``weights`` are in the order of
-    preference.
+    preference. ``others`` are the alternatives of a role that the file has too: they must not hold
+    what the one in use lacks.
     """
 
     columns: Mapping[str, str]
     weights: tuple[str, ...]
     waves: Mapping[str, str]
+    others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def names(self) -> list[str]:
         """Return all columns, each once."""
-        return list(dict.fromkeys([*self.columns.values(), *self.weights, *self.waves.values()]))
+        others = [name for names in self.others.values() for name in names]
+        named = [*self.columns.values(), *self.weights, *self.waves.values(), *others]
+        return list(dict.fromkeys(named))
 
 
 @dataclass(slots=True)
@@ -74,6 +81,10 @@ class Respondents:
     notes : list of str
     duplicates : int
         Rows that repeat another respondent.
+    countries : dict of str to int
+        Rows by country.
+    unmatched : dict of str to str
+        Names in settings that this file does not have, and what to say if no other has them.
     """
 
     table: pa.Table
@@ -84,6 +95,7 @@ class Respondents:
     notes: list[str] = field(default_factory=list)
     duplicates: int = 0
     countries: dict[str, int] = field(default_factory=dict)
+    unmatched: dict[str, str] = field(default_factory=dict)
 
 
 def _first_row(place: NDArray[np.int64], index: int) -> int:
@@ -104,6 +116,11 @@ def _integers(column: pa.ChunkedArray, where: str, role: str) -> NDArray[np.int6
             raise SourceError(
                 f"{where}, row {_first_row(place, index)}: {shown} is no whole number; name "
                 f'another column with [sources.columns] {role} = "…"'
+            )
+        elif number >= -_NONE:
+            raise SourceError(
+                f"{where}, row {_first_row(place, index)}: {number:g} is no {role}; name another "
+                f'column with [sources.columns] {role} = "…"'
             )
         else:
             codes.append(max(int(number), _NONE))
@@ -176,7 +193,7 @@ def _waves(column: pa.ChunkedArray, where: str) -> NDArray[np.int64]:
 
 def _text_country(text: str, notes: set[str], where: str) -> str | None:
     """Return the code of a country that a file writes as text."""
-    if not text.strip():
+    if not plain(text):
         return None
     spelled = country_code(text)
     if country_name(spelled) is not None or re.fullmatch(r"-?\d+", spelled):
@@ -190,7 +207,7 @@ def _text_country(text: str, notes: set[str], where: str) -> str | None:
     if by_name is not None:
         notes.add(f"{where} names countries without codes; their ISO numbers are used")
         return by_name
-    return spelled if re.fullmatch(r"[A-Z]{2,3}(-[A-Z]{1,4})?", spelled) else text.strip()
+    return spelled if re.fullmatch(r"[A-Z]{2,3}(-[A-Z]{1,4})?", spelled) else plain(text)
 
 
 def _alphabetic(values: Sequence[object]) -> bool:
@@ -244,7 +261,7 @@ def _countries(
         elif isinstance(value, str):
             codes.append(_text_country(value, said, where))
         else:
-            whole = math.isfinite(value) and value == int(value) and value > 0
+            whole = math.isfinite(value) and value == int(value) and 0 < value < _LARGEST_COUNTRY
             codes.append(str(int(value)) if whole else None)
             label = file.value_labels.get(column, {}).get(int(value)) if whole else None
             if label and codes[-1]:
@@ -271,7 +288,7 @@ def _countries(
             lookup[place][first].tolist(), name_place[first].tolist(), strict=True
         ):
             if unit >= 0 and isinstance(texts[name], str):
-                names.setdefault(listed[unit], str(texts[name]))
+                names.setdefault(listed[unit], plain(str(texts[name])))
     return listed, lookup[place], names
 
 
@@ -305,25 +322,120 @@ def _with_samples(
     return merged, inverse
 
 
+def _resolved(name: str, listed: Sequence[str]) -> str | None:
+    """Return the country of a file that a setting names: by code, by another code, or by name."""
+    code = country_code(name)
+    if code in listed:
+        return code
+    unit = country_unit(code) or country_unit(country_code_of_name(name) or "")
+    if unit is not None:
+        return next((one for one in listed if country_unit(one) == unit), None)
+    return None
+
+
+def _no_such_country(setting: str, name: str, listed: Sequence[str]) -> str:
+    names = [one for code in listed for one in (code, country_name(code)) if one is not None]
+    shown = ", ".join(listed[:12]) + (", …" if len(listed) > 12 else "")
+    return (
+        f"{setting} names {name}, which the file does not have{near(name, names)}; it has {shown}"
+    )
+
+
 def _merge(
     listed: list[str],
     place: NDArray[np.int64],
     merge: Mapping[str, Sequence[str]],
-    notes: list[str],
+    who: _Chosen,
     where: str,
 ) -> tuple[list[str], NDArray[np.int64]]:
     target: dict[str, str] = {}
     for one, parts in merge.items():
+        whole = _resolved(one, listed) or country_code(one)
         for part in parts:
-            target[country_code(part)] = country_code(one)
+            found = _resolved(part, listed)
+            if found is None:
+                who.unmatched[f"merge {part}"] = _no_such_country("merge", part, listed)
+            elif found != whole:
+                target[found] = whole
     for part, one in target.items():
-        if part in listed and part != one:
-            rows = int((place == listed.index(part)).sum())
-            notes.append(f"{where}: country {part} is taken as {one} ({rows:,} rows), as declared")
+        rows = int((place == listed.index(part)).sum())
+        who.notes.append(f"{where}: country {part} is taken as {one} ({rows:,} rows), as declared")
     names = [target.get(code, code) for code in listed]
     kept = sorted(set(names))
     lookup = np.array([*(kept.index(name) for name in names), -1], dtype=np.int64)
     return kept, lookup[place]
+
+
+@dataclass(slots=True)
+class _Chosen:
+    """What is said, and not found, while rows are chosen."""
+
+    notes: list[str] = field(default_factory=list)
+    unmatched: dict[str, str] = field(default_factory=dict)
+
+
+def _choose(
+    groups: Sequence[Group],
+    listed: Sequence[str],
+    who: _Chosen,
+    *,
+    waves: Sequence[int] | None,
+    countries: Sequence[str] | None,
+    exclude_countries: Sequence[str] | None,
+) -> list[bool]:
+    """Return which groups are in the waves and countries asked for."""
+    kept = [True] * len(groups)
+    if waves is not None:
+        present = sorted({wave for _, _, wave, _ in groups if wave is not None})
+        for wave in waves:
+            if wave not in present:
+                has = ", ".join(map(str, present)) or "no waves"
+                who.unmatched[f"waves {wave}"] = (
+                    f"waves names {wave}, which the file does not have; it has {has}"
+                )
+        kept = [k and g[2] in set(waves) for k, g in zip(kept, groups, strict=True)]
+
+    def codes(setting: str, names: Sequence[str]) -> set[str]:
+        found: set[str] = set()
+        for name in names:
+            code = _resolved(name, listed)
+            if code is None:
+                who.unmatched[f"{setting} {name}"] = _no_such_country(setting, name, listed)
+            else:
+                found.add(code)
+        return found
+
+    if countries is not None:
+        only = codes("countries", countries)
+        kept = [k and g[0] in only for k, g in zip(kept, groups, strict=True)]
+    if exclude_countries is not None:
+        out = codes("exclude_countries", exclude_countries)
+        kept = [k and g[0] not in out for k, g in zip(kept, groups, strict=True)]
+    return kept
+
+
+def _check_others(file: SurveyFile, table: pa.Table, roles: Roles) -> None:
+    """Refuse a file of which one column of a role goes on where another one ends."""
+    for role, others in roles.others.items():
+        column = roles.columns[role]
+        empty = _empty(table[column])
+        for other in others:
+            rows = int((empty & ~_empty(table[other])).sum())
+            if rows:
+                raise SourceError(
+                    f"{file.name} has both {column} and {other} for the {role}, and {rows:,} rows "
+                    f"have only {other}; put them into one column, or name the one to use: "
+                    f'[sources.columns] {role} = "…"'
+                )
+
+
+def _empty(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    values, place = distinct_values(column)
+    empty = [
+        v is None or (is_blank(v) if isinstance(v, str) else not (math.isfinite(v) and v >= 0))
+        for v in values
+    ]
+    return np.array(empty)[place]
 
 
 def _studies(
@@ -355,45 +467,115 @@ def _studies(
 def _design(column: pa.ChunkedArray) -> pa.Array:
     """Return a stratum or PSU column as integer codes, null where it has none or a negative one."""
     values, place = distinct_values(column)
-    numeric = all(v is None or (not isinstance(v, str) and v == int(v)) for v in values)
+    numeric = all(
+        v is None or (not isinstance(v, str) and abs(v) < 2**53 and v == int(v)) for v in values
+    )
     codes = [int(v) if numeric and v is not None else i for i, v in enumerate(values)]
     empty = np.array([v is None or (not isinstance(v, str) and v < 0) for v in values])
     return pa.array(np.array(codes, dtype=np.int64)[place], mask=empty[place])
 
 
-def _weights(
-    file: SurveyFile, table: pa.Table, roles: Roles, group: NDArray[np.int64], n_groups: int
-) -> tuple[pa.Array, pa.Array, tuple[str, ...]]:
-    """Return weights and where each is from: the first declared column a group has any of."""
-    weight = np.full(len(table), np.nan)
-    chosen = np.full(n_groups, -1, dtype=np.int64)
-    for i, column in enumerate(roles.weights):
-        if pa.types.is_dictionary(table[column].type):
-            texts, text_place = distinct_values(table[column])
-            index = next(
-                i for i, t in enumerate(texts) if isinstance(t, str) and parse_number(t) is None
+def _check_year_codes(
+    column: pa.ChunkedArray, year_codes: Mapping[str, int] | None, name: str, who: _Chosen
+) -> None:
+    if not year_codes:
+        return
+    values, _ = distinct_values(column)
+    numbers = [parse_number(v) if isinstance(v, str) else v for v in values]
+    present = sorted({int(n) for n in numbers if n is not None and math.isfinite(n)})
+    for code in year_codes:
+        if int(code) not in present:
+            shown = ", ".join(map(str, present[:12]))
+            who.unmatched[f"year_codes {code}"] = (
+                f"year_codes names {code}, which column {name} does not have; it has {shown}"
             )
+
+
+def _weight_values(file: SurveyFile, column: str, raw: pa.ChunkedArray) -> NDArray[np.float64]:
+    if not pa.types.is_dictionary(raw.type):
+        return np.asarray(raw.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    texts, place = distinct_values(raw)
+    numbers: list[float] = []
+    for index, text in enumerate(texts):
+        number = parse_number(text) if isinstance(text, str) else None
+        if text is not None and number is None:
             raise SourceError(
-                f"{file.name}, column {column}, row {_first_row(text_place, index)}: the weight "
-                f'{texts[index]!r} is no number; name another column with weight = "…", or go '
+                f"{file.name}, column {column}, row {_first_row(place, index)}: the weight "
+                f'{text!r} is no number; name another column with weight = "…", or go '
                 'without: weight = "none"'
             )
-        values = np.asarray(table[column].cast(pa.float64()).to_numpy(), dtype=np.float64)
-        usable = np.isfinite(values) & (values > 0)
-        has = np.bincount(group[usable], minlength=n_groups) > 0
-        takes = has & (chosen < 0)
-        chosen[takes] = i
-        rows = takes[group]
-        weight[rows] = values[rows]
-    names = [*roles.weights, None]
+        numbers.append(math.nan if number is None else number)
+    return np.array(numbers, dtype=np.float64)[place]
+
+
+def _weights(
+    file: SurveyFile,
+    table: pa.Table,
+    roles: Roles,
+    group: NDArray[np.int64],
+    groups: Sequence[Group],
+    kept: Sequence[bool],
+    by_year: bool,
+) -> tuple[pa.Array, pa.Array, tuple[str, ...]]:
+    """Return weights and where each is from: one column for the whole of a time point.
+
+    It is the first that every year of the time point has, of those that any column has.
+    """
+    values = [_weight_values(file, column, table[column]) for column in roles.weights]
+    has = np.zeros((len(values), len(groups)), dtype=np.bool_)
+    for i, weights in enumerate(values):
+        usable = np.isfinite(weights) & (weights > 0)
+        has[i] = np.bincount(group[usable], minlength=len(groups)) > 0
+    members: dict[Group, list[int]] = {}
+    for number, (country, study, wave, year) in enumerate(groups):
+        point = (country, study, wave, year if wave is None or by_year else None)
+        members.setdefault(point, []).append(number)
+    chosen = np.full(len(groups), -1, dtype=np.int64)
+    for point, own in members.items():
+        # A row without a country or a year is of no time point.
+        placed = [one for one in own if point[0] is not None and groups[one][3] is not None]
+        for part in filter(None, [placed, *([one] for one in own if one not in placed)]):
+            part_has = has[:, part]
+            weighted = part_has.any(axis=0)
+            whole = np.flatnonzero((part_has | ~weighted).all(axis=1))
+            if not weighted.any():
+                continue
+            if not len(whole) and any(kept[one] for one in part):
+                raise SourceError(_no_weight_for_all(file, roles, groups, part, has))
+            chosen[part] = whole[0] if len(whole) else int(part_has.any(axis=1).argmax())
     place = chosen[group]
-    place[place < 0] = len(roles.weights)
+    weight = np.full(len(table), np.nan)
+    for i, column_values in enumerate(values):
+        weight[place == i] = column_values[place == i]
+    place = np.where(place < 0, len(roles.weights), place)
     name_of = pa.DictionaryArray.from_arrays(
         pa.array(place.astype(np.int32), mask=place == len(roles.weights)),
         pa.array(list(roles.weights), pa.string()),
     )
-    used = tuple(str(names[i]) for i in sorted(set(chosen.tolist())) if i >= 0)
+    used = tuple(roles.weights[i] for i in sorted(set(chosen.tolist())) if i >= 0)
     return pa.array(weight, from_pandas=True), name_of.cast(pa.string()), used
+
+
+def _no_weight_for_all(
+    file: SurveyFile,
+    roles: Roles,
+    groups: Sequence[Group],
+    part: Sequence[int],
+    has: NDArray[np.bool_],
+) -> str:
+    """Return what to say about a time point whose years have weights in different columns."""
+    country, study, wave, _ = groups[part[0]]
+    place = " ".join(str(p) for p in (study, f"wave {wave}") if p is not None)
+    years = "; ".join(
+        f"{groups[one][3]}: "
+        + (", ".join(w for i, w in enumerate(roles.weights) if has[i, one]) or "none")
+        for one in part
+    )
+    return (
+        f"{file.name}, country {country}, {place}: no weight is in all of its years ({years}), and "
+        'weights are not mixed in one time point; name one with weight = "…", or tell the years '
+        'apart: [rules] time_point = "year"'
+    )
 
 
 def _duplicates(
@@ -437,6 +619,8 @@ def read_respondents(
     countries: Sequence[str] | None,
     exclude_countries: Sequence[str] | None,
     drop_duplicates: bool,
+    by_year: bool = False,
+    own_year_codes: Mapping[str, int] | None = None,
 ) -> Respondents:
     """Read who answered from the columns that are no questions.
 
@@ -452,15 +636,21 @@ def read_respondents(
     year_codes : dict of str to int
     merge, waves, countries, exclude_countries, drop_duplicates
         As declared for the source.
+    by_year : bool
+        A time point is a year, also where there are waves.
+    own_year_codes : dict of str to int, optional
+        Those of ``year_codes`` that the source itself declares: they must occur.
 
     Raises
     ------
     SourceError
         A column does not hold what it should.
     """
-    notes: list[str] = []
+    _check_others(file, table, roles)
+    who = _Chosen()
+    notes = who.notes
     listed, place, names = _countries(file, table, roles, country, notes)
-    listed, place = _merge(listed, place, merge, notes, file.name)
+    listed, place = _merge(listed, place, merge, who, file.name)
     columns = roles.columns
     year_where = f"{file.name}, column {columns['year']}"
     year = _years(table[columns["year"]], year_codes, year_where)
@@ -482,15 +672,15 @@ def read_respondents(
         )
         for i in first.tolist()
     ]
-    kept = [True] * len(groups)
-    if waves is not None:
-        kept = [k and g[2] in set(waves) for k, g in zip(kept, groups, strict=True)]
-    if countries is not None:
-        only = {country_code(code) for code in countries}
-        kept = [k and g[0] in only for k, g in zip(kept, groups, strict=True)]
-    if exclude_countries is not None:
-        out = {country_code(code) for code in exclude_countries}
-        kept = [k and g[0] not in out for k, g in zip(kept, groups, strict=True)]
+    kept = _choose(
+        groups,
+        listed,
+        who,
+        waves=waves,
+        countries=countries,
+        exclude_countries=exclude_countries,
+    )
+    _check_year_codes(table[columns["year"]], own_year_codes, columns["year"], who)
     keep = None if all(kept) else np.array(kept)[group]
     if keep is not None:
         notes.append(
@@ -517,7 +707,9 @@ def read_respondents(
         rows["study"] = _labels_of(list(studies), study)
     used: tuple[str, ...] = ()
     if roles.weights:
-        rows["weight"], rows["weight_name"], used = _weights(file, table, roles, group, len(groups))
+        rows["weight"], rows["weight_name"], used = _weights(
+            file, table, roles, group, groups, kept, by_year
+        )
     for role in ("stratum", "psu"):
         if role in columns:
             rows[role] = _design(table[columns[role]])
@@ -536,6 +728,7 @@ def read_respondents(
         notes=notes,
         duplicates=repeated,
         countries=dict(zip(listed, sizes, strict=True)),
+        unmatched=who.unmatched,
     )
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chronocore.config import Source
+from chronocore.config import Source, check_source
 from chronocore.engines.base import Option
 from chronocore.errors import ConfigurationError, SourceError
 from chronocore.sources.answers import (
@@ -23,9 +23,11 @@ from chronocore.sources.answers import (
 )
 from chronocore.sources.cache import read_columns
 from chronocore.sources.catalog import CatalogItem
-from chronocore.sources.declaration import Declaration, OpenFile, declare, near, open_files
+from chronocore.sources.declaration import Declaration, OpenFile, declare, open_files
+from chronocore.sources.files import near, parse_number
 from chronocore.sources.join import TimePoint, same_point
 from chronocore.sources.microdata import Item, Microdata
+from chronocore.sources.presets import MissingCodes, shown_code
 from chronocore.sources.questions import (
     CheckedItems,
     beside,
@@ -69,6 +71,7 @@ def read_survey(
     base: Path,
     *,
     frames: Mapping[str, object] | None = None,
+    time_point: Literal["wave", "year"] = "wave",
     progress: Callable[[str], None] = lambda message: None,
 ) -> Microdata:
     """Read the files of one source.
@@ -80,6 +83,8 @@ def read_survey(
         The folder that relative paths start from.
     frames : dict of str to frame, optional
         Arrow-compatible frames that stand for the files of their names.
+    time_point : {"wave", "year"}
+        What is one time point of a survey with waves: each has one weight.
     progress : callable
         Called with a line of text at each step.
 
@@ -146,6 +151,8 @@ def read_survey(
     items = [worded(declared, item, opened) for item in items]
     tally = Tally()
     people: list[Respondents] = []
+    unmatched: list[dict[str, str]] = []
+    occurring: set[int] = set()
     parts: list[pa.Table] = []
     answered: dict[tuple[str, TimePoint], str] = {}
     for number, one in enumerate(opened):
@@ -163,11 +170,20 @@ def read_survey(
             countries=source.countries,
             exclude_countries=source.exclude_countries,
             drop_duplicates=source.duplicates == "drop",
+            by_year=time_point == "year",
+            own_year_codes=source.year_codes,
         )
         people.append(who)
+        unmatched.append(who.unmatched)
         notes += who.notes
         raw, kept, group = _filtered(table, who)
         if not len(kept):
+            if one is opened[-1]:
+                waveless = [
+                    {k: v for k, v in names.items() if not k.startswith("waves ")}
+                    for names in unmatched
+                ]
+                _check_matched(declared, waveless)
             raise SourceError(
                 f"{one.name} has no row in the waves and countries asked for; it has the countries "
                 f"{few(list(who.countries))} and the waves "
@@ -186,11 +202,17 @@ def read_survey(
             answers = code_answers(
                 raw[column], coding, group, len(who.groups), f"{one.name}, column {column}"
             )
+            occurring.update(_codes(answers.values), one.file.value_labels.get(column, {}))
             _check_once(item.variable, answers, who, one.name, answered)
             columns[item.variable] = pa.chunked_array([answers.column])
             tally.add(item.variable, answers)
         columns |= _index_columns(declared, indices, one, raw, notes)
         parts.append(pa.table(columns))
+    _check_matched(declared, unmatched)
+    idle = [code for code, _ in MissingCodes(source.missing, "").codes() if code not in occurring]
+    if idle:
+        named = ", ".join(map(shown_code, idle))
+        notes.append(f"[sources.missing] declares codes that are in no question: {named}")
     respondents = pa.concat_tables(parts, promote_options="permissive")
     _note_counts(tally, items, opened, notes)
     used = list(dict.fromkeys(name for who in people for name in who.weights))
@@ -231,6 +253,21 @@ def _index_columns(
             continue
         columns[index.variable] = pa.chunked_array([answers.column])
     return columns
+
+
+def _codes(values: Sequence[Any]) -> set[int]:
+    numbers = [parse_number(value) if isinstance(value, str) else value for value in values]
+    return {int(n) for n in numbers if n is not None and math.isfinite(n) and n == int(n)}
+
+
+def _check_matched(declared: Declaration, unmatched: Sequence[Mapping[str, str]]) -> None:
+    """Refuse a name in a setting that no file of the source has."""
+    if unmatched:
+        nowhere = [name for name in unmatched[0] if all(name in one for one in unmatched)]
+        if nowhere:
+            raise ConfigurationError(
+                f"[[sources]] {declared.source.preset}: {unmatched[-1][nowhere[0]]}"
+            )
 
 
 def _no_question(declared: Declaration, opened: Sequence[OpenFile], checked: CheckedItems) -> str:
@@ -407,4 +444,5 @@ def survey_microdata(data: object, *, preset: str = "generic", **settings: Any) 
         source = msgspec.convert(builtins, Source)
     except msgspec.ValidationError as error:
         raise ConfigurationError(str(error)) from None
+    check_source(source, "settings")
     return read_survey(source, Path(), frames=frames)
