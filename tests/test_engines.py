@@ -637,8 +637,23 @@ def test_equal_answers_in_every_batch_are_not_promised_and_their_noise_is_shown(
     )
     assert 0 < (distances > 0).sum() <= 387
     cc.score(study, resamples=50)
-    shown = {row["measure"]: row for row in cc.tables(study, ["repeats"])["repeats"].to_pylist()}
+    table = cc.tables(study, ["repeats"])["repeats"].to_pylist()
+    shown = {row["measure"]: row for row in table}
     assert shown["identical"]["estimate"] == pytest.approx(100 * (distances == 0).mean())
     assert shown["mean_distance"]["estimate"] == pytest.approx(distances.mean())
     assert {row["n"] for row in shown.values()} == {387}
-    assert "Repeated runs" in run_cli("tables", study, "repeats").stdout
+    # Kinds of prompts apart, and all together as the last line of each measure.
+    kind = {p["prompt_id"]: p["kind"] for p in opened.prompts().to_pylist()}
+    by = {(row["item"], row["measure"]): row for row in table}
+    assert {key[0] for key in by} == {"dated", "undated", None}
+    for name, n in (("dated", 258), ("undated", 129)):
+        own = np.array([kind[prompt] == name for prompt in answers])
+        assert by[name, "identical"]["n"] == own.sum() == n
+        expected = 100 * (distances[own] == 0).mean()
+        assert by[name, "identical"]["estimate"] == pytest.approx(expected)
+        assert by[name, "mean_distance"]["estimate"] == pytest.approx(distances[own].mean())
+        low, high = by[name, "mean_distance"]["low"], by[name, "mean_distance"]["high"]
+        assert low < by[name, "mean_distance"]["estimate"] < high
+    text = run_cli("tables", study, "repeats").stdout
+    assert "Repeated runs" in text
+    assert "undated" in text

@@ -107,8 +107,9 @@ def test_refusals_failures_and_errors_are_counted_apart_and_are_never_stable():
     rows[4] = ("a", "q", "standard", 4, None, 4.0, "recovered")
     a, b, c = components(frame(rows), n_resamples=20).table.to_pylist()
     assert (a["n_answered"], a["n_variants"], a["n_variants_valid"]) == (9, 10, 7)
-    assert a["refusal_rate"] == pytest.approx(1 / 9)
-    assert a["parse_failure_rate"] == pytest.approx(1 / 9)
+    assert (a["refusal_rate"], a["parse_failure_rate"]) == (0.1, 0.1)
+    assert a["answered_refusal_rate"] == pytest.approx(1 / 9)
+    assert a["answered_parse_failure_rate"] == pytest.approx(1 / 9)
     # Valid variants other than the first: six, one of which is not 3.
     assert (a["n_compared"], a["disagreement_rate"]) == (6, pytest.approx(1 / 6))
     assert (b["sigma_seed"], b["sigma_prompt"], b["nsr"]) == (0.0, 0.0, 0.0)

@@ -569,7 +569,7 @@ def test_ellipses_come_from_variants_and_seeds():
     found = ellipse(spread)
     assert own["spread_major"] == pytest.approx(found.major)
     assert own["spread_minor"] == pytest.approx(found.minor)
-    assert own["mean_major"] == pytest.approx(ellipse(spread / 10).major)
+    assert own["mean_major"] == pytest.approx(ellipse(spread / 10, n=10).major)
     assert len(rows_by(table, kind="variant", label="noisy")) == 30
     assert len(rows_by(table, kind="seed", label="noisy")) == 10
 
@@ -585,6 +585,27 @@ def test_an_ellipse_holds_its_share(a, b, angle):
     along, across = draws @ [np.cos(t), np.sin(t)], draws @ [-np.sin(t), np.cos(t)]
     inside = (along / found.major) ** 2 + (across / found.minor) ** 2 <= 1
     assert inside.mean() == pytest.approx(0.9, abs=0.02)
+
+
+def test_the_ellipse_of_a_mean_holds_it_at_any_number_of_variants():
+    from scipy.special import fdtri
+
+    rng = np.random.default_rng(3)
+    covariance = np.array([[1.0, 0.6], [0.6, 2.0]])
+    root = np.linalg.cholesky(covariance)
+    for n in (3, 5, 10, 30):
+        radius = np.sqrt(2 * (n - 1) / (n - 2) * fdtri(2, n - 2, 0.95))
+        assert ellipse(np.eye(2), n=n).major == pytest.approx(radius)
+        held = 0
+        for _ in range(2000):
+            points = rng.standard_normal((n, 2)) @ root.T
+            found = ellipse(np.cov(points.T) / n, n=n)
+            x, y = points.mean(axis=0)
+            t = np.radians(found.angle)
+            along, across = x * np.cos(t) + y * np.sin(t), y * np.cos(t) - x * np.sin(t)
+            held += (along / found.major) ** 2 + (across / found.minor) ** 2 <= 1
+        assert held / 2000 == pytest.approx(0.95, abs=0.015)
+    assert np.isnan(ellipse(np.eye(2), n=2).major)
 
 
 def test_a_refused_item_keeps_a_model_off_the_map_and_is_never_stability():

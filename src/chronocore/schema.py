@@ -430,6 +430,8 @@ VALIDITY_COMPONENTS = _schema(
         "seed_lower_bound": pa.bool_(),
         "refusal_rate": _REAL,
         "parse_failure_rate": _REAL,
+        "answered_refusal_rate": _REAL,
+        "answered_parse_failure_rate": _REAL,
         "disagreement_rate": _REAL,
         "n_answered": pa.int32(),
         "n_compared": pa.int32(),

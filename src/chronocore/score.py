@@ -492,7 +492,7 @@ def _repeated(
         (row["survey"], row["variable"]): [option["position"] for option in row["options"]]
         for row in items.select(["survey", "variable", "options"]).to_pylist()
     }
-    columns = ["survey", "variable", "country"]
+    columns = ["survey", "variable", "country", "kind"]
     asked = prompts.select(columns).take(pa.array(known[later])).to_pylist()
     supports = rows_of([positions[row["survey"], row["variable"]] for row in asked], "support")
     unit = known[later]
@@ -505,6 +505,7 @@ def _repeated(
     return RepeatedRun(
         run_id=entry.run["run_id"],
         label=entry.run["label"],
+        kind=np.array([row["kind"] for row in asked]),
         unit=unit,
         distance=wasserstein(a, b, supports),
         identical=largest_difference(a, b) <= ATOL,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chronocore.identity import derived_seed
 from chronocore.inference import bootstrap
@@ -85,6 +86,8 @@ class RepeatedRun:
     Attributes
     ----------
     run_id, label : str
+    kind : (n,) str
+        Kind of the prompt of each comparison: ``dated`` or ``undated``.
     unit : (n,) int64
         What is resampled whole: the prompt of each comparison, or its country or question.
     distance : (n,) float64
@@ -94,6 +97,7 @@ class RepeatedRun:
 
     run_id: str
     label: str
+    kind: NDArray[np.str_]
     unit: Integers
     distance: Floats
     identical: Flags
@@ -135,22 +139,27 @@ def _instructions(cells: Cells, context: Context) -> None:
 def _repeats(cells: Cells, context: Context) -> None:
     settings = context.settings
     for run in context.repeats:
-        for measure, unit, values, scale in (
-            ("identical", "%", run.identical.astype(np.float64), 100.0),
-            ("mean_distance", "W", run.distance, 1.0),
-        ):
-            # The answers to one prompt are no independent observations.
-            result = bootstrap(
-                values, "mean", clusters=run.unit, n_resamples=settings.resamples,
-                confidence_level=settings.confidence_level,
-                seed=derived_seed(settings.seed, cells.name, run.run_id, POOLED, ""),
-            )  # fmt: skip
-            low, high = result.confidence_interval
-            cells.add(
-                run_id=run.run_id, label=run.label, prediction="model", survey=POOLED,
-                group=POOLED, measure=measure, unit=unit, estimate=result.estimate * scale,
-                low=low * scale, high=high * scale, n=len(values),
-            )  # fmt: skip
+        # The kinds one by one, then all together: naming a year may steady an answer.
+        kinds = [kind for kind in ("dated", "undated", "modal") if (run.kind == kind).any()]
+        for kind in (*kinds, None):
+            chosen = np.ones(len(run.kind), dtype=np.bool_) if kind is None else run.kind == kind
+            for measure, unit, values, scale in (
+                ("identical", "%", run.identical.astype(np.float64), 100.0),
+                ("mean_distance", "W", run.distance, 1.0),
+            ):
+                # The answers to one prompt are no independent observations.
+                result = bootstrap(
+                    values[chosen], "mean", clusters=run.unit[chosen],
+                    n_resamples=settings.resamples, confidence_level=settings.confidence_level,
+                    seed=derived_seed(settings.seed, cells.name, run.run_id, POOLED, kind or ""),
+                )  # fmt: skip
+                low, high = result.confidence_interval
+                cells.add(
+                    run_id=run.run_id, label=run.label, prediction="model", survey=POOLED,
+                    group=POOLED, item=kind, measure=measure, unit=unit,
+                    estimate=result.estimate * scale, low=low * scale, high=high * scale,
+                    n=int(chosen.sum()),
+                )  # fmt: skip
 
 
 SPECS = (
@@ -164,7 +173,9 @@ SPECS = (
     TableSpec(
         "repeats", "Repeated runs of the same prompts", "robustness",
         "Share of later answers that equal the first, and their mean distance to it. The answers "
-        "to one prompt are resampled together; n counts later answers.", "human shift", _repeats,
+        "to one prompt are resampled together; n counts later answers. Dated prompts are those of "
+        "the paper's F.3; the line without a kind is over all prompts.", "human shift", _repeats,
+        item="prompt",
         needs="chronocore predict STUDY --repeats 5",
     ),
 )  # fmt: skip

@@ -426,7 +426,8 @@ def components(
     -------
     ComponentsResult
         One row a model and item. A component with fewer than 2 valid answers is null, never 0,
-        and so is the ratio: a refusal never counts as stability. Rates are over the variants that
+        and so is the ratio: a refusal never counts as stability. Rates of refusals and of
+        unreadable answers are over the variants that were asked, and once more over those that
         were answered; the disagreement rate is over the valid variants other than the first of
         the first tone, and compares them with the model's most frequent answer over its seeds.
 
@@ -498,8 +499,10 @@ def components(
     with np.errstate(invalid="ignore", divide="ignore"):
         differ = (np.abs(others - modal[:, :, None]) > ATOL).sum(axis=2)
         rates = {
-            "refusal_rate": grid.refused / grid.answered,
-            "parse_failure_rate": grid.failed / grid.answered,
+            "refusal_rate": grid.refused / grid.asked,
+            "parse_failure_rate": grid.failed / grid.asked,
+            "answered_refusal_rate": grid.refused / grid.answered,
+            "answered_parse_failure_rate": grid.failed / grid.answered,
             "disagreement_rate": np.where(compared > 0, differ / compared, np.nan),
         }
         valid = np.isfinite(grid.variant_answers)

@@ -360,7 +360,7 @@ class Ellipse:
     angle: float
 
 
-def ellipse(covariance: Any, level: float = 0.95) -> Ellipse:
+def ellipse(covariance: Any, level: float = 0.95, *, n: int | None = None) -> Ellipse:
     """Return the ellipse that holds ``level`` of a normal distribution on the plane.
 
     Parameters
@@ -368,22 +368,37 @@ def ellipse(covariance: Any, level: float = 0.95) -> Ellipse:
     covariance : array-like of shape (2, 2)
     level : float
         In (0, 1).
+    n : int, optional
+        Number of observations that the covariance was estimated from. The ellipse is then the
+        confidence region of a mean with this covariance (Hotelling's T²), which is wider for few
+        observations and undefined (NaN) for fewer than 3.
 
     Examples
     --------
     >>> found = ellipse([[4, 0], [0, 1]], 0.95)
     >>> round(found.major, 3), round(found.minor, 3), found.angle
     (4.895, 2.448, 0.0)
+    >>> round(ellipse([[4, 0], [0, 1]], 0.95, n=10).major, 3)
+    6.334
     """
     matrix = np.asarray(covariance, dtype=np.float64)
     if matrix.shape != (2, 2) or not 0 < level < 1:
         raise InvalidInputError("covariance must be 2 x 2 and level lie between 0 and 1")
-    if not np.isfinite(matrix).all():
+    if not np.isfinite(matrix).all() or (n is not None and n < 3):
         return Ellipse(float("nan"), float("nan"), float("nan"))
-    # The chi-square quantile with two degrees of freedom has a closed form.
-    radius = math.sqrt(-2 * math.log1p(-level))
+    radius = _radius(level, n)
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     values = np.clip(values, 0.0, None)
     angle = math.degrees(math.atan2(vectors[1, 1], vectors[0, 1]))
     angle = angle % 180.0
     return Ellipse(radius * math.sqrt(values[1]), radius * math.sqrt(values[0]), angle)
+
+
+def _radius(level: float, n: int | None) -> float:
+    """Return how many standard deviations an ellipse reaches."""
+    if n is None:
+        # The chi-square quantile with two degrees of freedom has a closed form.
+        return math.sqrt(-2 * math.log1p(-level))
+    # So has that of F with two degrees of freedom above: F = (n - 2) / 2 (p^(-2/(n - 2)) - 1).
+    quantile = (n - 2) / 2 * math.expm1(-2 / (n - 2) * math.log1p(-level))
+    return math.sqrt(2 * (n - 1) / (n - 2) * quantile)

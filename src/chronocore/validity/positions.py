@@ -92,8 +92,10 @@ def _place(
         noise = _covariance(drawn)
         spread = spread + noise
         mean = mean + noise / max(len(drawn), 1)
-    for name, covariance in (("mean", mean), ("spread", spread)):
-        found = ellipse(covariance, level)
+    # The covariance of a mean of few variants is itself uncertain; that of one more answer is shown
+    # as it was found.
+    for name, covariance, n in (("mean", mean, len(points)), ("spread", spread, None)):
+        found = ellipse(covariance, level, n=n)
         values |= {
             f"{name}_major": _finite(found.major),
             f"{name}_minor": _finite(found.minor),
@@ -151,8 +153,9 @@ def map_table(
     Definitions, section 11. A variant has a position only if every item has a valid answer; a
     model's position is the mean of its variants' and never comes alone. The ``mean`` ellipse is
     that of the position: covariance of the variants divided by their number plus that of the
-    seeds divided by theirs; the ``spread`` ellipse is where one more variant answered once
-    would lie. Both are normal approximations, and null where a component is unknown.
+    seeds divided by theirs, with Hotelling's radius for the number of variants (at least 3); the
+    ``spread`` ellipse is where one more variant answered once would lie. Both are normal
+    approximations, and null where a component is unknown.
     """
     settings = protocol.map
     reference = settings.reference if settings is not None else None

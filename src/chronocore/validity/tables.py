@@ -324,14 +324,18 @@ def component_tables(
         _table(
             "validity-rates",
             "Refusals, unreadable answers and disagreement",
-            "Shares of the answered variants; disagreement is the share of the valid variants, the "
+            "Shares of the variants asked, and of those answered: an error or a missing row is "
+            "asked and not answered. Disagreement is the share of the valid variants, the "
             "first of the standard tone apart, that differ from the model's most frequent answer "
             "over its seeds.",
             (
                 _MODEL,
                 *_ASKED,
-                ("n_answered", _COUNT, "answered"),
+                ("n_variants", _COUNT, "asked"),
                 *_RATES,
+                ("n_answered", _COUNT, "answered"),
+                ("answered_refusal_rate", _REAL, "refused % of answered"),
+                ("answered_parse_failure_rate", _REAL, "unreadable % of answered"),
                 ("n_compared", _COUNT, "compared"),
                 ("disagreement_rate", _REAL, "disagree %"),
             ),
