@@ -113,7 +113,12 @@ def test_a_study_with_validity_results_shows_them(asked, tmp_path):
     v.score(asked, n_resamples=50)
     rng = np.random.default_rng(1)
     protocol = v.load_protocol()
-    means = {item.variable: rng.uniform(*item.scores, 30).tolist() for item in protocol.item}
+    factors = rng.uniform(-1, 1, (30, 2))
+    means = {}
+    for item in protocol.item:
+        own = (protocol.map.x.get(item.variable, 0), protocol.map.y.get(item.variable, 0))
+        low, high = item.scores
+        means[item.variable] = ((low + high) / 2 + factors @ own * (high - low) / 4).tolist()
     countries = pa.table({"country": [f"c{i}" for i in range(30)], **means})
     v.map_models(asked, countries)
     text = cc.report(asked, formats=("svg",)).read_text(encoding="utf-8")

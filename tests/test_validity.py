@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -20,6 +21,7 @@ from chronocore.identity import run_id
 from chronocore.store import Study, read_parquet
 from chronocore.validity.answers import AnswerStore, _lower_bound, _settings
 from chronocore.validity.design import saved_protocol
+from chronocore.validity.own_files import read_own_file
 from chronocore.validity.protocol import parse_protocol
 from chronocore.validity.tables import NAMES, format_table
 
@@ -415,7 +417,7 @@ def test_texts_by_prompt_id(folder, tmp_path):
     [
         ([{"item": "F118", "score": 3}], "needs a column prompt_id"),
         ([{"prompt_id": "q", "repeat": 0}], "needs a column score, text or probs"),
-        ([{"item": "X", "tone": "standard", "variant": 0, "score": 1}], "answers a query"),
+        ([{"item": "X", "tone": "standard", "variant": 0, "score": 1}], "there is no item 'X'"),
         (
             [{"item": "F118", "tone": "standard", "variant": 0, "score": 1}] * 2,
             "answered twice",
@@ -431,6 +433,137 @@ def test_a_file_that_cannot_be_used_says_why(folder, tmp_path, rows, message):
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
     with pytest.raises(ValueError, match=message):
         v.run(folder, f"file:{tmp_path / 'x.parquet'}")
+    assert not (folder / "validity" / "runs.parquet").exists()
+
+
+HEAD = "model,item,tone,variant,seed,score,status"
+GOOD = "a,F118,standard,0,,5,"
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ([HEAD, GOOD, "a,F119,standard,0,,5,"], "row 2 answers no query .* did you mean 'F118'"),
+        ([HEAD, GOOD, "a,F118,Standard,0,,5,"], "no tone 'Standard'; did you mean 'standard'"),
+        ([HEAD, GOOD, "a,F118,standard,10,,5,"], "variant 10 is not among .*0 to 9"),
+        ([HEAD, GOOD, "a,F118,standard,0,10,5,"], "seed 10 is not among .*0 to 9"),
+        ([HEAD, GOOD, "a,F118,friendly,0,1,5,"], "seeds repeat the first variant"),
+        ([HEAD, GOOD, "a,F118,standard,1.5,,5,"], "column variant: '1.5' is no whole number"),
+        ([HEAD, GOOD, "a,F118,standard,1,,five,"], "column score: 'five' is no number"),
+        ([HEAD, GOOD, 'a,F118,standard,1,,"5,5",'], "decimals have a point"),
+        ([HEAD, GOOD, "a,F118,standard,1,,,Refused"], "status 'Refused' is none of .*'refused'"),
+        ([HEAD, GOOD, "a,F118,standard,1,,4,refused"], "and yet there is a score"),
+        ([HEAD, GOOD, "a,F118,standard,0,,6,"], "row 2: this query of a is answered twice"),
+        ([HEAD, GOOD, "a,,standard,1,,6,"], "row 2: item is missing"),
+        ([HEAD, GOOD, "a,F118,standard,1,,6"], "line 3: 6 fields where the header names 7"),
+        ([HEAD.replace(",", ";"), GOOD.replace(",", ";")], "separated by ';'"),
+        ([HEAD.replace("tone", "item"), GOOD], "column 'item' twice"),
+        (["model,item,score", "a,F118,5"], "needs a column prompt_id"),
+        ([HEAD], "has no rows"),
+        ([""], "is empty"),
+        (["prompt_id,repeat,score", "q,0,5"], "'q' with repeat 0 is no query"),
+    ],
+)
+def test_a_file_is_checked_whole_before_a_model_is_registered(
+    folder, tmp_path, run_cli, lines, says
+):
+    path = tmp_path / "answers.csv"
+    path.write_text("\n".join(lines) + "\n")
+    done = run_cli("validity", "run", folder, "--model", f"file:{path}")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert re.search(says, done.stderr.replace("\n", " ")), done.stderr
+    # A second model, right or wrong, leaves nothing either.
+    assert not (folder / "validity" / "runs.parquet").exists()
+    assert not (folder / "validity" / "answers").exists()
+
+
+def test_empty_optional_fields_are_nothing(folder, tmp_path):
+    rows = panel_rows(folder, ["a"], lambda model, q: 1.0)
+    for name, spelled in (("bom", ""), ("r", "NA"), ("pandas", "nan")):
+        path = tmp_path / f"{name}.csv"
+        with path.open("w", newline="", encoding="utf-8-sig") as handle:
+            writer = csv.writer(handle)
+            writer.writerow(["item", "tone", "variant", "seed", "score", "status", "wording"])
+            for row in rows:
+                seed = spelled if row["seed"] is None else f"{row['seed']}.0"
+                place = (row["item"], row["tone"], row["variant"])
+                writer.writerow([*place, seed, row["score"], spelled, spelled])
+        (result,) = v.run(folder, f"file:{path}")
+        assert (result.label, result.statuses, result.missing) == (name, {"ok": 400}, 0)
+    table = pa.Table.from_pylist(
+        [{**row, "status": None, "reason": ""} for row in rows],
+    )
+    pq.write_table(table, tmp_path / "empty.parquet")
+    (result,) = v.run(folder, f"file:{tmp_path / 'empty.parquet'}")
+    assert result.statuses == {"ok": 400}
+
+
+def test_a_taken_name_stops_a_file_of_several_models_before_the_first(folder, tmp_path):
+    write_csv(tmp_path / "one.csv", panel_rows(folder, ["b"], lambda model, q: 1.0))
+    v.run(folder, f"file:{tmp_path / 'one.csv'}")
+    write_csv(tmp_path / "two.csv", panel_rows(folder, ["a", "b"], lambda model, q: 2.0))
+    with pytest.raises(cc.ConfigurationError, match="another model called 'b'"):
+        v.run(folder, f"file:{tmp_path / 'two.csv'}")
+    assert {row["label"] for row in v.load_runs(folder).to_pylist()} == {"b"}
+
+
+def test_a_flipped_bit_of_an_answer_file_is_noticed(folder, tmp_path):
+    path = tmp_path / "p.parquet"
+    rows = pa.Table.from_pylist(panel_rows(folder, ["a"], lambda model, q: 1.0 + q["variant"] % 2))
+    pq.write_table(rows, path, write_page_checksum=True, compression=None)
+    content = path.read_bytes()
+    told = 0
+    for place in range(40, len(content), 53):
+        damaged = bytearray(content)
+        damaged[place] ^= 16
+        path.write_bytes(bytes(damaged))
+        try:
+            found = read_own_file(path, "answers")
+        except cc.ConfigurationError:
+            told += 1
+            continue
+        if found.column_names != rows.column_names:
+            continue  # a column of another name: the footer of a Parquet file has no checksum
+        # A bit of no meaning to the rows, such as one of their statistics.
+        assert found.select(rows.column_names).equals(rows)
+    assert told > 50
+
+
+def test_a_model_that_fails_before_its_first_answer_is_not_registered(folder):
+    class Broken:
+        """Fails at once, as a server that is not there."""
+
+        def __init__(self):
+            from chronocore.engines import RunSettings
+
+            self.settings = RunSettings(model="broken", engine="mine", engine_version="1", seed=0)
+            self.notes = {}
+            self.in_flight = 0
+
+        def answers(self, requests):
+            raise cc.EngineError("nothing there")
+            yield
+
+        def drain(self, seconds):
+            pass
+
+        def close(self):
+            pass
+
+    with pytest.raises(cc.EngineError, match="nothing there"):
+        v.run(folder, Broken())
+    assert not len(v.load_runs(folder))
+
+
+def test_groups_are_cleaned_of_what_a_terminal_obeys(folder, run_cli):
+    done = run_cli(
+        "validity", "run", folder, "--model", "reference:midpoint", "--access", "a\x1b]0;x\x07b",
+        "--region", "\u202eno",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    row = v.load_runs(folder).to_pylist()[0]
+    assert (row["access"], row["region"]) == ("a ]0;x b", "no")
 
 
 def test_a_score_off_the_scale_is_invalid_and_counted(folder, tmp_path):

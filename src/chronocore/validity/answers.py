@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from chronocore import schema
 from chronocore.asking import Asking
@@ -31,14 +29,15 @@ from chronocore.engines import (
     check_endpoint_options,
     open_engine,
 )
-from chronocore.engines.base import STATUSES
-from chronocore.errors import ConfigurationError, InvalidInputError, StudyError
+from chronocore.errors import ConfigurationError, StudyError
 from chronocore.identity import derived_seed, run_id
 from chronocore.parsing import normalise_distribution, parse_distribution
 from chronocore.storage import location, read_bytes
 from chronocore.store import RunParts, read_parquet, write_atomic, write_parquet
 from chronocore.stream import Progress, Stop
+from chronocore.text import LONGEST_NAME, is_plain_name, plain
 from chronocore.tolerance import ATOL
+from chronocore.validity.answer_files import open_answer_file
 from chronocore.validity.design import STAGES, load_design, saved_protocol
 from chronocore.validity.protocol import ModelGroup, Protocol
 
@@ -194,7 +193,7 @@ _ANSWERED = pa.schema(
 )  # fmt: skip
 
 
-# -- references and files ------------------------------------------------------------------------
+# -- references ------------------------------------------------------------------------
 
 
 class _ScoreReference:
@@ -243,156 +242,6 @@ class _ScoreReference:
 
     def close(self) -> None:
         """Do nothing."""
-
-
-_FILE_COLUMNS: dict[str, pa.DataType] = {
-    "prompt_id": pa.string(),
-    "repeat": pa.int64(),
-    "model": pa.string(),
-    "item": pa.string(),
-    "wording": pa.string(),
-    "tone": pa.string(),
-    "variant": pa.int64(),
-    "seed": pa.int64(),
-    "score": pa.float64(),
-    "probs": pa.list_(pa.float64()),
-    "text": pa.string(),
-    "status": pa.string(),
-    "reason": pa.string(),
-    "finish_reason": pa.string(),
-}
-
-
-def _read_file(path: Path) -> pa.Table:
-    """Read answers from Parquet or CSV and cast what is used."""
-    try:
-        if path.suffix.lower() == ".csv":
-            table = pyarrow.csv.read_csv(path)
-        else:
-            table = pq.ParquetFile(path).read()
-    except FileNotFoundError:
-        raise ConfigurationError(f"there is no file {path}") from None
-    except (OSError, pa.ArrowException) as error:
-        raise ConfigurationError(
-            f"{path} is no readable Parquet or CSV file ({str(error).splitlines()[0]})"
-        ) from None
-    names = set(table.column_names)
-    if "prompt_id" not in names and not {"item", "tone", "variant"} <= names:
-        raise ConfigurationError(
-            f"{path} needs a column prompt_id (and repeat), or item, tone, variant and seed; it "
-            f"has {', '.join(table.column_names)}"
-        )
-    if not names & {"score", "text", "probs"}:
-        raise ConfigurationError(f"{path} needs a column score, text or probs")
-    columns = {}
-    for name, kind in _FILE_COLUMNS.items():
-        if name in names:
-            try:
-                columns[name] = table[name].cast(kind)
-            except pa.ArrowException as error:
-                raise ConfigurationError(
-                    f"{path}, column {name}: {str(error).splitlines()[0]}"
-                ) from None
-    return pa.table(columns)
-
-
-class _FileAnswers:
-    """The answers of one model in a file."""
-
-    def __init__(
-        self, path: Path, model: str, rows: list[tuple[int, dict[str, Any]]], digest: str
-    ) -> None:
-        self.settings = RunSettings(model=model, engine="file", engine_version="1", revision=digest)
-        self.notes = {"file": path.name}
-        self._path = path
-        self._rows = rows
-        self._stopped = False
-
-    @property
-    def in_flight(self) -> int:
-        return 0
-
-    def drain(self, seconds: float) -> None:
-        self._stopped = True
-
-    def match(self, design: Sequence[Mapping[str, Any]]) -> int:
-        """Index the rows by query; return how many belong to none."""
-        by_place = {
-            (q["item"], q["wording"], q["tone"], q["variant"], q["seed"]): (
-                q["prompt_id"],
-                q["repeat"],
-            )
-            for q in design
-        }
-        # Rows without a wording mean the protocol's own, the first one of the item.
-        first: dict[str, str] = {}
-        for query in design:
-            first.setdefault(query["item"], query["wording"])
-        known = {(q["prompt_id"], q["repeat"]) for q in design}
-        self._index: dict[tuple[str, int], dict[str, Any]] = {}
-        unmatched = 0
-        for number, row in self._rows:
-            if row.get("prompt_id") is not None:
-                key = (row["prompt_id"], int(row.get("repeat") or 0))
-                found = key if key in known else None
-            else:
-                wording = row.get("wording") or first.get(str(row.get("item")))
-                place = (row["item"], wording, row["tone"], row["variant"], row.get("seed"))
-                found = by_place.get(place)
-            if found is None:
-                unmatched += 1
-                continue
-            if found in self._index:
-                raise InvalidInputError(
-                    f"{self._path}, row {number}: this query of {self.settings.model} is answered "
-                    "twice; keep one row a query"
-                )
-            self._index[found] = row
-        return unmatched
-
-    def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
-        for request in requests:
-            if self._stopped:
-                return
-            row = self._index.get((request.prompt_id, request.repeat))
-            if row is None:
-                continue
-            status, text = row.get("status"), row.get("text")
-            if status is not None and status not in STATUSES:
-                raise ConfigurationError(
-                    f"{self._path}: status {status!r} is none of {', '.join(sorted(STATUSES))}"
-                )
-            values: tuple[float, ...] | None = None
-            score = row.get("score")
-            if text is None and request.kind == "score":
-                values = None if score is None or math.isnan(score) else (float(score),)
-            elif text is None and row.get("probs") is not None:
-                values = tuple(float("nan") if v is None else float(v) for v in row["probs"])
-            without = text is None and values is None
-            given = without and status is not None and status not in _USABLE
-            yield Answer(
-                request.prompt_id,
-                request.repeat,
-                text=text if text is not None else ("" if without and not given else None),
-                probs=values,
-                status=status if given else None,
-                reason=row.get("reason") if given else None,
-                finish_reason=row.get("finish_reason"),
-            )
-
-    def close(self) -> None:
-        """Do nothing; the file is read already."""
-
-
-def _file_engines(path: Path) -> list[_FileAnswers]:
-    import hashlib
-
-    table = _read_file(path)
-    digest = "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
-    groups: dict[str, list[tuple[int, dict[str, Any]]]] = {}
-    for number, row in enumerate(table.to_pylist()):
-        groups.setdefault(row.get("model") or path.stem, []).append((number, row))
-    return [_FileAnswers(path, name, rows, digest) for name, rows in groups.items()]
 
 
 # -- running -------------------------------------------------------------------------------------
@@ -501,6 +350,47 @@ def _lower_bound(settings: RunSettings) -> bool:
     return settings.temperature == 0.0 or settings.seed is None
 
 
+def _check_label(
+    store: AnswerStore,
+    rows: Sequence[Mapping[str, Any]],
+    label: str,
+    settings: Mapping[str, RunSettings],
+) -> None:
+    """Refuse a label that another model of the folder has."""
+    own = {(row["stage"], row["run_id"]) for row in rows if row["label"] == label}
+    if own and own != {(stage, run_id(one)) for stage, one in settings.items()}:
+        raise ConfigurationError(
+            f"{store.path.parent} has another model called {label!r}; choose another name"
+        )
+
+
+@contextlib.contextmanager
+def _registered(
+    store: AnswerStore,
+    label: str,
+    settings: Mapping[str, RunSettings],
+    lower_bound: bool,
+    group: ModelGroup,
+) -> Iterator[None]:
+    """Register a model; one that fails before its first answer is as if it had never been."""
+    known = {row["label"] for row in load_runs(store.path.parent).to_pylist()}
+    _register(store, label, settings, lower_bound, group)
+    try:
+        yield
+    except BaseException:
+        identities = {run_id(one) for one in settings.values()}
+        if label not in known and not any(len(store.answers(one)) for one in identities):
+            with store.lock("runs"):
+                rows = load_runs(store.path.parent)
+                left = rows.filter(pc.not_equal(rows["label"], label))
+                path = store.path / "runs.parquet"
+                if len(left):
+                    write_parquet(path, left)
+                else:
+                    path.unlink(missing_ok=True)
+        raise
+
+
 def _register(
     store: AnswerStore,
     label: str,
@@ -510,14 +400,9 @@ def _register(
 ) -> None:
     path = store.path / "runs.parquet"
     with store.lock("runs"):
-        rows = load_runs(store.path.parent).to_pylist()
-        own = {(row["stage"], row["run_id"]) for row in rows if row["label"] == label}
-        new = {(stage, run_id(one)) for stage, one in settings.items()}
-        if own and own != new:
-            raise ConfigurationError(
-                f"{store.path.parent} has another model called {label!r}; choose another name"
-            )
-        rows = [row for row in rows if row["label"] != label]
+        known = load_runs(store.path.parent).to_pylist()
+        _check_label(store, known, label, settings)
+        rows = [row for row in known if row["label"] != label]
         for stage, one in settings.items():
             rows.append(
                 {
@@ -614,11 +499,9 @@ def run(
     place = location(folder)
     design = load_design(place).to_pylist()
     protocol = saved_protocol(place)
-    if name is not None and not (
-        name.isprintable() and name.strip() == name and 0 < len(name) <= 100
-    ):
+    if name is not None and not is_plain_name(name):
         raise ConfigurationError(
-            "a model's name is 1 to 100 printable characters without spaces at its ends"
+            f"a model's name is 1 to {LONGEST_NAME} printable characters without spaces at its ends"
         )
     temperatures = {
         "variants": protocol.temperature.variants
@@ -647,32 +530,46 @@ def run(
         else:
             engines = [model]
         results = []
-        for engine in engines:
-            try:
-                label = name or engine.settings.model
-                known = protocol.group_of(label)
-                described = ModelGroup(
-                    name=label,
-                    **{key: (group or {}).get(key) or getattr(known, key) for key in _ATTRIBUTES},
+        try:
+            # All of a file's models or none: a name that is taken stops before the first.
+            planned = [
+                _Planned(
+                    engine,
+                    label := name or engine.settings.model,
+                    _group(protocol, label, group or {}),
+                    _settings(engine, protocol, temperatures),
                 )
-                stages = _settings(engine, protocol, temperatures)
-                results.append(
-                    _run(
-                        place,
-                        engine,
-                        design,
-                        protocol,
-                        stages,
-                        label,
-                        described,
-                        seed_lower_bound,
-                        progress,
-                        stop,
-                    )
-                )
-            finally:
+                for engine in engines
+            ]
+            rows = load_runs(place).to_pylist()
+            for one in planned:
+                _check_label(AnswerStore(place), rows, one.label, one.settings)
+            for one in planned:
+                result = _run(place, one, design, protocol, seed_lower_bound, progress, stop)
+                results.append(result)
+        finally:
+            for engine in engines:
                 engine.close()
     return results
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A model about to be asked: what it is called and how each stage asks it."""
+
+    engine: Engine
+    label: str
+    group: ModelGroup
+    settings: Mapping[str, RunSettings]
+
+
+def _group(protocol: Protocol, label: str, given: Mapping[str, str | None]) -> ModelGroup:
+    """Return the groups of a model: as given, else what the protocol knows of its name."""
+    known = protocol.group_of(label)
+    chosen = {key: given.get(key) or getattr(known, key) for key in _ATTRIBUTES}
+    return ModelGroup(
+        name=label, **{key: value and (plain(value) or None) for key, value in chosen.items()}
+    )
 
 
 def _engines(
@@ -689,16 +586,10 @@ def _engines(
         return [_ScoreReference(rest, protocol, options.seed)]
     if kind == "file" and rest:
         check_endpoint_options(kind, options)
-        files = _file_engines(Path(rest))
+        files = open_answer_file(Path(rest), design)
         if name is not None and len(files) > 1:
             raise ConfigurationError(
                 f"{rest} holds {len(files)} models; their names are those of its column model"
-            )
-        unmatched = sum(one.match(design) for one in files)
-        if unmatched and not any(one._index for one in files):
-            raise ConfigurationError(
-                f"none of the {unmatched} rows of {rest} answers a query of the design; check "
-                "item, tone, variant (from 0) and seed"
             )
         return files
     if kind == "openai":
@@ -712,17 +603,15 @@ _ATTRIBUTES = ("access", "origin", "region")
 
 def _run(
     folder: Path,
-    engine: Engine,
+    planned: _Planned,
     design: Sequence[Mapping[str, Any]],
     protocol: Protocol,
-    settings: Mapping[str, RunSettings],
-    label: str,
-    group: ModelGroup,
     seed_lower_bound: bool | None,
     progress: Callable[[Progress], None],
     stop: Stop,
 ) -> RunResult:
     started = time.monotonic()
+    engine, label, settings = planned.engine, planned.label, planned.settings
     identities = {stage: run_id(one) for stage, one in settings.items()}
     lower_bound = _lower_bound(settings["seeds"]) if seed_lower_bound is None else seed_lower_bound
     store = AnswerStore(folder)
@@ -744,7 +633,7 @@ def _run(
         check = getattr(engine, "check_key", None)
         if check is not None and any(len(one.todo) for one in asked.values()):
             check()  # before there is a model that never gets an answer
-        _register(store, label, settings, lower_bound, group)
+        held.enter_context(_registered(store, label, settings, lower_bound, planned.group))
         state = Progress(
             total=sum(len(one.todo) for one in asked.values()),
             already_done=sum(one.already_done for one in asked.values()),
