@@ -34,11 +34,7 @@ def read(case: dict[str, Any]) -> tuple[str, Any]:
     return scored.status, scored.score
 
 
-@pytest.mark.parametrize(
-    "case",
-    [case for case in FROZEN["cases"] if case["kind"] == "distribution"],
-    ids=lambda case: case["id"],
-)
+@pytest.mark.parametrize("case", FROZEN["cases"], ids=lambda case: case["id"])
 def test_frozen_answers(case: dict[str, Any]) -> None:
     status, value = read(case)
     for right in case["right"]:

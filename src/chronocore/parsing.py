@@ -31,10 +31,12 @@ import math
 import operator
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
 from chronocore.finish_reasons import ending
@@ -314,8 +316,8 @@ def parse_choice(
     flagged = _endpoint_refusal(finish_reason, refusal)
     if flagged is not None:
         return ParsedChoice("refused", flagged, None, thinking)
-    answer = _readable(answer)
-    found = _find_choice(answer, table, finish_reason)
+    answer = _unwrapped(_readable(answer))
+    found = _find_choice(answer, table, finish_reason, _choice_reader(table, (), False))
     if found is not None and found.code is not None:
         status = "ok" if found.strict else "recovered"
         return ParsedChoice(status, None, found.code, thinking)
@@ -435,7 +437,8 @@ _LATEX_TEXT = re.compile(
 )
 _LATEX_MARK = re.compile(r"\\([{}%_#&$])|\\[()\[\],;!]|\$(?=[^$\n]{1,200}\$)|(?<=[\w}%)\]])\$")
 _MARKER = re.compile(
-    r"<\|[^|<>\n]{1,40}\|>(?:assistant\b|user\b|system\b|final\b)?|</?s>|\[/?(?:INST|ASSISTANT|ASST)\]"
+    r"<\|[^|<>\n]{1,40}\|>(?:assistant\b|user\b|system\b|final\b)?|</?s>|\[/?(?:INST|ASSISTANT"
+    r"|ASST)\]"
     r"|<(?:start|end)_of_turn>(?:model\b)?|(?:\A|(?<=\n))(?:Assistant|ASSISTANT)\s?:"
 )
 _INLINE_TAG = re.compile(
@@ -529,7 +532,6 @@ class OptionTable:
             if (match := re.fullmatch(rf"\+?{code}(?!\d)\W*(?P<rest>[^\W\d].*)", label))
         )
         self._known: dict[tuple[str, bool], int | None] = {}
-        self.longest_first = sorted(filter(None, self.labels), key=len, reverse=True)
         self.by_name, self.label_pattern = _label_pattern(self.labels, self.codes)
         # A label may be the code of another option; then it matters which is meant.
         self.clash = any(self._code(name) not in (None, index) for name, index in bare)
@@ -611,13 +613,15 @@ def _label_pattern(
     if not names:
         return names, None
 
-    def bounded(name: str) -> str:
-        before = r"(?<!\w)" if _needs_bound(name[0]) else ""
-        after = r"(?!\w)" if _needs_bound(name[-1]) else ""
-        return f"{before}{re.escape(name)}{after}"
-
     longest_first = sorted(names, key=len, reverse=True)
-    return names, re.compile("|".join(map(bounded, longest_first)))
+    return names, re.compile("|".join(map(_bounded, longest_first)))
+
+
+def _bounded(name: str) -> str:
+    """Return a pattern of a name as a word of its own."""
+    before = r"(?<!\w)" if _needs_bound(name[0]) else ""
+    after = r"(?!\w)" if _needs_bound(name[-1]) else ""
+    return f"{before}{re.escape(name)}{after}"
 
 
 def _needs_bound(character: str) -> bool:
@@ -2055,7 +2059,8 @@ def _read_text(text: str) -> _Value:
 _PRECISION = re.compile(
     rf"(?:(?:±|\+/-|\+-)\s*{_AMOUNT}|(?:n|base)\s*=\s*[\d.,]+"
     rf"|(?:n\s*=\s*)?[\d.,]+\s+(?:people|respondents|adults|persons|votes|out of [\d.,]+)"
-    rf"|(?:(?:95\s*%\s*)?(?:ci|range)\s*[:=]?\s*)?\[?(?P<low>{_AMOUNT})\s*(?:-|\u2013|\u2014|\bto\b|,)\s*"
+    rf"|(?:(?:95\s*%\s*)?(?:ci|range)\s*[:=]?\s*)?\[?(?P<low>{_AMOUNT})\s*(?:-|\u2013|\u2014"
+    rf"|\bto\b|,)\s*"
     rf"(?P<high>{_AMOUNT})\]?)"
 )
 _RATIO = re.compile(rf"(?P<part>{_DIGITS})\s*(?:/|out of)\s*(?P<whole>{_DIGITS})")
@@ -2101,7 +2106,8 @@ def _as_share(value: _Value) -> float:
 
 
 _SAYS = re.compile(
-    r"(?:(?:for|of|say|says|said|answer|answered|chose|choose|option|saying|answering|people|respondents"
+    r"(?:(?:for|of|say|says|said|answer|answered|chose|choose|option|saying|answering|people"
+    r"|respondents"
     r"|that|is|would|who|the)\b|[\s:=,;()\[\]\"'>-])+"
 )
 
@@ -2400,6 +2406,11 @@ _REFUSALS = re.compile(
             r"(?! be (?:\w+ )?(?:certain|sure|precise|exact))",
             r"\b(?:i'?m|i am|we'?re|we are) (?:unable|not able|not comfortable|not allowed) to\b",
             r"\bi (?:do not|don'?t) feel comfortable\b",
+            r"\b(?:i|we) (?:(?:do not|don'?t|never) (?:really |actually )?(?:have|hold|possess"
+            r"|share|express"
+            r"|form|offer)|have no|hold no) (?:any |personal |own |subjective |political |such "
+            r"|an )*"
+            r"(?:opinions?|views?|beliefs?|feelings?|preferences?|stances?|values|experiences?)\b",
             r"\bas an? (?:ai|artificial intelligence|(?:large )?language model)\b[^.!?]{0,200}?"
             r"\b(?:can ?not|can'?t|unable|not able|do not|don'?t|should not|shouldn'?t)\b",
             r"\A\W*unable to (?:comply|provide|answer|assist|help|estimate)\b",
@@ -2453,53 +2464,68 @@ class _Choice(NamedTuple):
 _CHOICE_FIELDS = frozenset(
     {"answer", "choice", "option", "code", "label", "response", "selected", "selection", "mode"}
     | {"selected option", "chosen option", "final answer", "most common answer", "category"}
-    | {"most common option", "most common", "prediction", "result"}
+    | {"most common option", "most common", "prediction", "result", "rating", "score"}
 )
 _NULLS = frozenset({"", "null", "none", "nan", "n/a"})
-_NOT = r"(?:\bnot|n't|\bnever|\brather than|\binstead of)\s+(?:\w+\s+){0,2}"
-_CHOOSING = re.compile(
-    rf"(?P<denied>{_NOT})?\b(?:"
-    r"(?:choose|chooses|chose|pick|select|selected|chosen|go with|opt for)\b"
-    r"|(?:answer|choice|response|selection|prediction|option)(?:\s+(?:is|would be|will be)\b|\s*:)"
-    r"|option(?=\s+[+-]?\d))[\s:\"'(\[]*"
-)
-_AFTER_LABEL = re.compile(r"[\"')\]]*\s*(?:[.,;:!?()/-]|\Z|(?:as|and|because|for|in|or|since)\b)")
-_STARTS_WITH_CODE = re.compile(
-    r"(?:(?:option|code|number|answer|category)s?[ _#:]*)?(?P<code>[+-]?[0-9]{1,18})"
-    r"(?![0-9%]|[.,][0-9])"
-)
-_CORRECTING = re.compile(  # "I would choose 1. Actually, 2."
-    r"\b(?P<verb>(?:actually|correction|wait|rather|scratch that|on second thoughts?|i mean|i meant"
-    r"|make (?:that|it)|sorry|no(?=,)|or better)\b[\s,:;.-]*)(?=(?P<rest>[^.!?\n]{0,80}))"
-)
 _STANDALONE_CODE = re.compile(r"(?<![\w.,%+-])[+-]?[0-9]{1,18}(?![\w%]|[.,][0-9])")
-_ALTERNATIVE = re.compile(r"[\s\"')\]]*(?:\bor\b|\band\b|/|-|\bto\b|,)\s*")
 
 
-def _find_choice(answer: str, table: OptionTable, finish_reason: str | None) -> _Choice | None:
+def _find_choice(
+    answer: str, table: OptionTable, finish_reason: str | None, reader: _ChoiceReader
+) -> _Choice | None:
     """Return the choice of an answer in the first form that has one; None without any."""
     cut = finish_reason == "length"
-    forms: tuple[Callable[[], _Choice | None], ...] = (
-        lambda: _json_choice(_StrictReader(answer), table, cut=cut),
-        lambda: _json_choice(_NearReader(answer), table, cut=cut),
-        lambda: None if cut else _whole_choice(answer, table),
-        lambda: None if cut else _told_choice(answer, table),
-    )
-    return next((found for form in forms if (found := form()) is not None), None)
+    for json_reader in (_StrictReader(answer), _NearReader(answer)):
+        found = _json_choice(json_reader, reader, cut=cut)
+        if found is not None:
+            return found
+    if cut:
+        return None
+    found = _wrapped_choice(answer, reader)
+    if found is None:
+        found = reader.read(_untagged(answer))
+    if finish_reason in ("unknown", "error") and found is not None and found.code is not None:
+        # Nobody knows whether the text was cut, and a half-written 10 is a 1.
+        name = str(found.code)
+        label = table.labels[table.codes.index(found.code)]
+        longer = [str(code) for code in table.codes] + list(table.labels)
+        if any(
+            other != part and other.startswith(part)
+            for part in (name, label)
+            if part
+            for other in longer
+        ):
+            return _Choice(None, "missing_option", False)
+    return found
 
 
-def _json_choice(reader: _Reader, table: OptionTable, *, cut: bool) -> _Choice | None:
-    """Return the choice of the last object that makes one."""
-    scan, answer = _scan(reader), reader.text
-    strict = isinstance(reader, _StrictReader)
+def _json_choice(json_reader: _Reader, reader: _ChoiceReader, *, cut: bool) -> _Choice | None:
+    """Return the choice of the objects that make one: the last, unless they are alternatives."""
+    scan, answer = _scan(json_reader), json_reader.text
+    strict = isinstance(json_reader, _StrictReader)
     limit = scan.limit(len(answer)) if cut else len(answer)
+    found: list[tuple[_Container, _Choice]] = []
     for container in reversed(scan.closed):
-        if container.kind != "object" or container.start >= limit:
+        if container.kind != "object" or container.start >= limit or not container.values:
             continue
-        names = _chosen_names(container, table)
+        names = _chosen_names(container, reader.table)
         if names is not None:
-            return _decide(names, table, strict=strict)
-    return None
+            found.append((container, _decide(names, reader, strict=strict)))
+            if len(found) == _MAX_LINES:
+                break
+    if not found:
+        return None
+    last = found[0][1]
+    if len({choice.code for _, choice in found}) > 1:
+        # The names of those around them: a correction has none of its own.
+        named = [(_name_of(_Answer([], container=one), answer), choice) for one, choice in found]
+        own = {tuple(word for word in name if word) for name, _ in named}
+        final = [choice for name, choice in named if "" in name]
+        if len(own) > 1:
+            codes = {choice.code for choice in final}
+            chosen = final[0] if len(codes) == 1 else None
+            return chosen or _Choice(None, "several_answers", strict)
+    return last
 
 
 def _chosen_names(container: _Container, table: OptionTable) -> list[str] | None:
@@ -2517,33 +2543,45 @@ def _chosen_names(container: _Container, table: OptionTable) -> list[str] | None
     return names if chosen else None
 
 
-def _decide(names: Iterable[str], table: OptionTable, *, strict: bool) -> _Choice:
+def _decide(names: Iterable[str], reader: _ChoiceReader, *, strict: bool) -> _Choice:
     """Return the one option that all names name, or why there is none."""
-    given = [name for name in names if _fold(name) not in _NULLS]
-    found = {table.find(name) for name in given}
-    known = found - {None}
+    table = reader.table
+    given = [n for n in names if table.find(n) is not None or _fold(n) not in _NULLS]
     if not given:
         return _Choice(None, "missing_option", strict)
-    if None in found:
-        intervals = any(_read_value(name).kind is _Kind.INTERVAL for name in given)
-        return _Choice(None, "range" if intervals else "unknown_option", strict)
-    if len(known) > 1:
-        return _Choice(None, "duplicate_option", strict)
-    (index,) = known
-    return _Choice(None if index is None else table.codes[index], None, strict)
+    said = _Said()
+    for name in given:
+        index = table.find(name)
+        if index is not None:
+            said.add(_Choice(table.codes[index], None, strict))
+            continue
+        found = reader.read(name)
+        said.add(found if found is not None else _Choice(None, "unknown_option", strict))
+    choice = said.choice()
+    return (
+        _Choice(None, "missing_option", strict)
+        if choice is None
+        else choice._replace(strict=strict)
+    )
 
 
-def _whole_choice(answer: str, table: OptionTable) -> _Choice | None:
-    """Return the choice of a text that is an option and nothing else."""
-    text = _unfenced(answer)
-    if not text or len(text) > _MAX_LINE:
+_BOXED = re.compile(r"\\boxed\s?\{([^{}]{1,500})\}")
+_ANSWER_TAG = re.compile(
+    r"<(answer|final[_-]?answer|final|response|choice|option|selection|rating|score|number|result)>"
+    r"([^<]{1,500})</",
+    re.IGNORECASE,
+)
+
+
+def _wrapped_choice(answer: str, reader: _ChoiceReader) -> _Choice | None:
+    """Return what a box or the tags of an answer hold, if it is a choice."""
+    if "\\boxed" not in answer and "</" not in answer:
         return None
-    if table.find(text) is not None:
-        return _decide([text], table, strict=_is_json_scalar(text))
-    value = _read_value(text)
-    if value.kind is _Kind.TEXT:
-        return None
-    return _decide([text], table, strict=False)
+    contents = _BOXED.findall(answer) or [match[2] for match in _ANSWER_TAG.finditer(answer)]
+    said = _Said()
+    for content in contents[-_MAX_LINES:]:
+        said.add(reader.read(content))
+    return said.choice()
 
 
 def _is_json_scalar(text: str) -> bool:
@@ -2551,43 +2589,642 @@ def _is_json_scalar(text: str) -> bool:
     return value is not None and value.end == len(text)
 
 
-def _told_choice(answer: str, table: OptionTable) -> _Choice | None:
-    """Return the choice that sentences such as "I would choose 2" agree on."""
-    folded = _fold(answer).translate(_EMPHASIS).translate(_DASHES)
-    named: set[int] = set()
-    unknown = False
-    for verb in _CHOOSING.finditer(folded):
-        if verb["denied"]:
-            continue
-        position = verb.end()
-        while (mention := _mention(folded, position, table)) is not None:
-            index, position = mention
-            unknown |= index is None
-            named |= {index} if index is not None else set()
-            joined = _ALTERNATIVE.match(folded, position)
-            if joined is None:
+class _Said:
+    """What an answer says in several places, and whether that is one choice."""
+
+    def __init__(self) -> None:
+        self._codes: set[int] = set()
+        self._reasons: set[str] = set()
+        self._strict = True
+
+    def add(self, choice: _Choice | None) -> None:
+        """Take a choice, or the reason why there is none, into account."""
+        if choice is None:
+            return
+        self._strict &= choice.strict
+        if choice.code is not None:
+            self._codes.add(choice.code)
+        elif choice.reason is not None:
+            self._reasons.add(choice.reason)
+
+    def choice(self) -> _Choice | None:
+        """Return the one choice, the reason against it, or None if nothing was said."""
+        if "range" in self._reasons:
+            return _Choice(None, "range", False)
+        if len(self._codes) > 1 or "duplicate_option" in self._reasons:
+            return _Choice(None, "duplicate_option", False)
+        if self._reasons:
+            return _Choice(None, min(self._reasons), False)
+        return _Choice(min(self._codes), None, self._strict) if self._codes else None
+
+
+# --- Options named in sentences -----------------------------------------------------------------
+
+_MAX_MENTIONS = 2_000  # of a text that names more, those at its ends are read
+_GAP = 80  # characters between words that announce a choice and the choice
+_REACH = 400  # characters of a sentence that are searched on either side
+
+
+class _Mention(NamedTuple):
+    """A place where a text names an option, or a number or pair that names none."""
+
+    start: int
+    end: int
+    option: int | None
+    paired: bool = False  # code and label together
+    number: bool = False  # a number alone
+
+
+_NUMBER_IN_TEXT = (
+    r"(?<![A-Za-z0-9_.,%⁄])(?:(?<!\w)[+-])?[0-9]{1,18}(?:[.,][0-9]+)*+"  # noqa: RUF001
+    r"(?![A-Za-z0-9_⁄]|\s?%|[.,][0-9]|-?\s?(?:point|star|step|item|year|percent)s?\b)"  # noqa: RUF001
+)
+_PAIR_SEPARATOR = r"(?:\.0+)?[\s.):\]=,#>|-]{0,6}[\"'(\[]{0,2}\s?"
+_AFTER_LABEL = re.compile(
+    r"[\"')\]]*(?:\s*(?:[.,;:!?()/\n|-]|\Z|[^\x00-\x7f]|[\[(]?\d)|\s(?:as|and|because|for|in|or"
+    r"|since|but|with"
+    r"|that|to|is|would|rather|over|due|given|which|while|although|though|however|considering|when"
+    r"|if|on|at|are|was|not|seems|fits|best|it|this|i)\b)"
+)
+
+# Words that announce a choice.
+_CUES = (
+    r"\b(?:"
+    r"(?:choos(?:e|es|ing)|chose|pick|select(?:ed)?|chosen|go(?:ing)? with|opt for|vote for"
+    r"|settle on"
+    r"|lean(?:ing)? towards?|rat(?:e|ed|ing)|scor(?:e|ed|ing)|rank|assign|give|gave|say|put|place"
+    r"|(?:would|will|'d|to|must|should) (?:answer|respond|reply)(?: with| is| as)?)\b"
+    r"|(?<!each )(?<!every )(?<!possible )(?<!any )(?<!all )(?<!which )(?<!what )(?<!either )"
+    r"(?:answer|choice|response|selection|prediction|option|opinion|pick|vote|position|view|number"
+    r"|verdict|preference)\b(?:(?!\bnot\b|n't)[^.!?\d\n:]){0,60}?(?:\b(?:is|would be|will be)\b"
+    r"|\s?:)"
+    r"|option(?=\s[+-]?\d)|(?:therefore|conclusion|overall|so|hence|thus)\s?:"
+    # German, Dutch, Swedish, French, Spanish, Portuguese, Italian, Polish, Turkish
+    r"|(?:antwort|wahl|antwoord|keuze|svar|réponse|choix|respuesta|elección|opción|resposta|escolha"
+    r"|risposta|scelta|odpowiedź|wybór|cevab\w*|yanıt\w*|seçim\w*|jawaban|pilihan)"  # noqa: RUF001
+    r"(?:\s(?:ist|lautet|wäre|is|zou zijn|är|est|serait|es|sería|é|seria|è|sarebbe|to|adalah)\b"
+    r"|\s?:)"
+    r"|(?:wähle|ich würde|kies|zou kiezen|väljer|choisis|choisirais|dirais|elijo|elegiría|escojo"
+    r"|escogería|diría|escolho|escolheria|diria|scelgo|sceglierei|direi|wybieram|wybrał\w*"
+    r"|seçiyorum|seçerdim|memilih)\b"
+    r")"
+    # Russian, Ukrainian, Chinese, Japanese, Korean, Arabic, Hindi, Vietnamese
+    r"|(?:ответ|відповідь)\s?:|выбираю|выбрала?\s|выбрал бы|обираю"
+    r"|答案(?:是|为|：|:)|选择|選擇|我选|我選|回答(?:是|：|:)|答え(?:は|:)|回答は|답(?:변)?(?:은|:)|선택"  # noqa: RUF001
+    r"|الإجابة|جوابي|أختار|उत्तर|चुन|tôi chọn|câu trả lời"
+)
+_CUE = re.compile(
+    r"(?P<denied>(?:\bnot|n't|\bnever|\brather than|\binstead of|\bcannot|\bwithout|\brefuse to"
+    r"|\bunable to"
+    r"|\bdecline to|\bnicht|\bno|\bne|\bnão|\bnie|\bnon|\bне|不(?:能|会)?) ?(?:\w+ ){0,2}?)?"  # noqa: RUF001
+    rf"(?:{_CUES})"
+)
+_DENIED = re.compile(
+    r"\b(?:not|never|rather than|instead of|over|above|than|versus|vs|against|unlike|nor|neither"
+    r"|cannot"
+    r"|without|refuse|decline|excluding|except|(?:any|every)thing but|all but|other than|besides"
+    r"|apart from|nicht|kein\w*|pas|não|nie|non)\b(?: [\w']+){0,2}[ \"'(]*\Z"
+    r"|n't(?: [\w']+){0,2}[ \"'(]*\Z"
+)
+_DENIED_GAP = re.compile(
+    r"\b(?:not|never|cannot|none|neither|between|because|since|due to|based on|nicht"
+    r"|kein\w*|pas|não|nie|non|не)\b|n't\b|不|没"
+)
+_CLOSING_CUE = re.compile(
+    r"[\"')\].,]* ?(?:is|would be|seems to be|comes|best|most closely|it is\b)[^.!?\n\d]{0,30}?"
+    r"\b(?:my (?:own |final )?(?:answer|choice|response|view|opinion|position|selection|feelings?)"
+    r"|what i(?:'d| would)? (?:choose|pick|select|answer|say|go with)|(?:the )?(?:answer|option"
+    r"|one) (?:i|for me))\b"
+)
+_ATTRIBUTED = re.compile(
+    r"\b(?:(?:some|many|other|few|several|certain|various|different)\b|others\b|critics|supporters"
+    r"|proponents|opponents|advocates|he\b|she\b|they\b|you\b|one (?:could|might|may|can)\b"
+    r"|some(?:one|body)\b"
+    r"|any(?:one|body)\b|people (?:who|that|may|might|could|often|sometimes|in)\b|those who"
+    r"|my (?:mother|father|mom|mum|dad|wife|husband|partner|friends?|brother|sister|parents"
+    r"|neighbou?rs?"
+    r"|boss|colleagues?|grand\w+|son|daughter|uncle|aunt|family|teacher|doctor)\b"
+    r")"
+)
+_OTHERS = re.compile(
+    r"\b(?:most (?:\w+ )?(?:people|adults|respondents|persons|citizens|individuals|(?:wo)?men"
+    r"|humans|others"
+    r"|would)\b|(?:the )?majority\b|people\b|society\b|respondents\b|the public\b|adults\b"
+    r"|(?:a|the) (?:typical|religious|conservative|liberal|traditional|progressive|secular)\b)"
+)
+_SPEAKER = re.compile(
+    r"\b(?:i|i'd|i'll|i'm|we|we'd|my (?:own|answer|choice|rating|score|response|opinion))\b"
+)
+_DISCUSSED = re.compile(
+    r"\b(?:means?|meaning|indicat\w+|represents?|corresponds? to|stands? for|such as|for example"
+    r"|for instance|eg|options? (?:are|include|like|is)|ranges?|arguments?|case for|in favou?r of"
+    r"|pros"
+    r"|cons|speaks? (?:for|against)|against|scale|choices|either|both|between|whether|those|depends"
+    r"|refers? to|defined as|would be (?:for|if)|chosen by|unless|someone)\b"
+)
+_CLAUSE_START = re.compile(
+    r"[.;:!?\n]|,?\s(?:but|while|whereas|although|though|yet|however|still),?\s"
+)
+_BOUND_BEFORE = re.compile(
+    r"(?:\b(?:at least|at most|more than|less than|fewer than|greater than|higher than|lower than"
+    r"|no more than|no less than|not more than|over|under|above|below|up to|minimum(?: of)?"
+    r"|upwards of"
+    r"|maximum(?: of)?|beyond|exceeding|somewhere between|between)|<=?|>=?|≤|≥)\s*(?:an?\s"
+    r"|the\s)?[\s\"'(]*\Z"
+)
+_BOUND_AFTER = re.compile(
+    r"[\"')\]]*\s?(?:\+|(?:or|and)\s(?:more|less|higher|lower|above|below|up|over|under|greater"
+    r"|fewer|beyond)"
+    r"|and a (?:half|quarter)|plus\b|at (?:least|most|minimum|the least)"
+    r"|(?:as )?(?:a )?(?:minimum|maximum)\b"
+    r"|½|point (?:five|\d))"
+)
+_JOINED = re.compile(
+    r"[\s\"')\],]*(?P<by>(?:\b(?:or|and|to|through|till|until|maybe|perhaps|possibly|even"
+    r"|sometimes|if not"
+    r"|potentially|probably|respectively|oder|und|bis|ou|et|o|y|e|of|en|tot|或|和|至)\b|[-/~,;|&]|\s"
+    r"|\()*)"
+    r"(?:\s?(?:an?|the|option|code|number)\s)*[\s\"'(\[]*"
+)
+_RANGE_BY = re.compile(r"-|~|\b(?:to|through|till|until|bis|tot)\b|至")
+_EXPLAINED = re.compile(
+    r"\b(?:because|since|as|due|given|for|which|where|while|whereas|although|though|but|with|so"
+    r"|if|when"
+    r"|considering|reflecting|meaning|indicating|even though|on|weil|da|porque|car|perché)\b|:|\("
+    r"|\s-\s|;"
+)
+_HEDGED = re.compile(
+    r"\b(?:or|maybe|perhaps|possibly|could be|might be|may be|if not|even|alternatively|sometimes"
+    r"|closer to"
+    r"|also|potentially|either)\s(?:(?:an?|the|option|even|as|it|be|low|high)\s)*[\s\"'(]*\Z"
+)
+_COUNTED = re.compile(
+    r"\s(?:\w+\s)?(?:reasons?|examples?|arguments?|options?|answers?|factors?|ways|things|people"
+    r"|times|years"
+    r"|perspectives|considerations|sides|choices|categories|items|countries|percent|respondents"
+    r"|questions)\b"
+)
+_SENTENCE_END = re.compile(r"[.!?。！？](?=[\s\"')\]]|\Z)|\n")  # noqa: RUF001
+_CORRECTING = re.compile(  # "I would choose 1. Actually, 2."
+    r"\b(?:actually|correction|wait|rather|scratch that|on second thoughts?|i mean|i meant"
+    r"|or better"
+    r"|make (?:that|it)|sorry|no(?=,))\b(?P<gap>[^.!?\n\d]{0,80})"
+)
+_NUMBERED_LINE = re.compile(r"(?:\A|(?<=\n))[^\w\n]{0,8}(?P<code>[0-9]{1,18})\s?[.:)]\s?\S")
+_LEADING = re.compile(
+    r"\W{0,8}(?P<code>[+-]?[0-9]{1,18})(?:\s?[.:;,)]\s|\s-\s|\s(?=because|since|as\b"
+    r"|\())(?P<rest>.*)"
+)
+_I_LABEL = re.compile(r"\A\W*(?:i|we)\s(?:(?:would|do|personally|mostly)\s)?\Z")
+
+
+_OTHERS_SAY = re.compile(
+    r"\b(?:(?:some|many|most|other|few|certain)(?: (?:people|respondents|persons|adults))?"
+    r"|others|critics|supporters|he|she|they|my \w+)(?: \w+)? (?:would|might|may|could|will|says?"
+    r"|chooses?|prefers?|thinks?|answers?|sees?|believes?|picks?)\b"
+)
+_DEGREES = _words(
+    "not somewhat strongly rather very slightly fairly quite moderately mostly completely totally"
+    " partly neither tend never absolutely extremely hardly barely mildly generally fully"
+)
+_AS_IF = re.compile(
+    r"\bif i were (?:an? |the |in |living|older|younger|religious|conservative|liberal)"
+)
+
+
+class _ChoiceReader:
+    """Reads which option a text chooses.
+
+    Every place where the text names an option is found once. What counts are the places that words
+    announce ("I would choose", "Answer:"), lines that are nothing but an option, and options
+    given by code and label; not what is denied, asked, said of others, or the options listed.
+    All that counts must agree.
+    """
+
+    def __init__(self, table: OptionTable, names: Mapping[str, int | None], personal: bool) -> None:
+        self.table = table
+        self._names = names
+        self._personal = personal
+        labels = "|".join(map(_bounded, sorted(names, key=len, reverse=True)))
+        code = rf"(?:{_CODE_WORD})?{_CODE}(?:\.0+)?"
+        patterns = [rf"(?P<number>{_NUMBER_IN_TEXT})"]
+        if labels:
+            patterns = [
+                rf"(?<![A-Za-z0-9_.,%+-])(?P<code>{_CODE})(?![0-9%]){_PAIR_SEPARATOR}(?P<label>{labels})",
+                rf"(?P<before>{labels})[\"')\]]*\s?(?:[-:=,]\s?)?[(\[]\s?(?P<inside>{code})\s?[)\]]",
+                rf"(?P<only>{labels})",
+                *patterns,
+            ]
+        self._pattern = re.compile("|".join(patterns))
+        self._label_words = {
+            word for name in names for word in _NAME_WORD.findall(name)
+        } - _EMPTY_WORDS
+
+    def read(self, text: str) -> _Choice | None:
+        """Return the choice of a text that is no JSON; None if it makes none."""
+        whole = _whole_choice(text, self.table)
+        if whole is not None:
+            return whole
+        folded = _folded_lines(_without_scale(_unfenced(text), self.table))
+        if not folded.strip():
+            return None
+        mentions = self._mentions(folded)
+        if not mentions:
+            return None
+        counted = self._counted(folded, mentions)
+        declared = self._announced(folded, mentions, counted)
+        declared += self._lines(folded, mentions)
+        corrected = self._corrected(folded, mentions) if declared else []
+        if declared:
+            said = _Said()
+            for choice in declared + corrected:
+                said.add(choice)
+            return said.choice()
+        found = self._paired(folded, mentions, counted) or self._leading(folded, mentions)
+        if found is None and any(
+            mention.paired and place not in counted for place, mention in enumerate(mentions)
+        ):
+            return _Choice(None, "duplicate_option", False)  # the options, listed
+        return found
+
+    def _mentions(self, folded: str) -> list[_Mention]:
+        """Return every place that names an option, in the order of the text."""
+        found: list[_Mention] = []
+        for match in self._pattern.finditer(folded):
+            kind = match.lastgroup
+            if kind == "number":
+                found.append(_Mention(*match.span(), self._of_number(match.group()), number=True))
+            elif kind == "only":
+                if _AFTER_LABEL.match(folded, match.end()):
+                    found.append(_Mention(*match.span(), self._names[match.group()]))
+            else:
+                found.append(self._pair(folded, match))
+            if len(found) > 4 * _MAX_MENTIONS:
                 break
-            position = joined.end()
-    for change in _CORRECTING.finditer(folded) if named else ():
-        mention = _mention(folded, change.end("verb"), table)
-        named |= {mention[0]} if mention and mention[0] is not None else set()
-        codes = map(table.find, _STANDALONE_CODE.findall(change["rest"]))
-        named |= {index for index in codes if index is not None}
-    if len(named) > 1:
-        return _Choice(None, "duplicate_option", False)
-    if unknown:
-        return _Choice(None, "unknown_option", False)
-    return _Choice(table.codes[named.pop()], None, False) if named else None
+        if len(found) > _MAX_MENTIONS:
+            found = found[: _MAX_MENTIONS // 2] + found[-_MAX_MENTIONS // 2 :]
+        return found
+
+    def _of_number(self, text: str) -> int | None:
+        whole, _, rest = text.replace(",", ".").partition(".")
+        return None if rest.strip("0") else self.table.find(whole)
+
+    def _pair(self, folded: str, match: re.Match[str]) -> _Mention:
+        """Return the mention of a code beside a label; without an option if they differ."""
+        name = match["label"] or match["before"]
+        code = re.findall(_CODE, match["code"] or match["inside"])[-1]
+        by_code, by_name = self.table.find(code), self._names[name]
+        bounded = match["label"] is None or _AFTER_LABEL.match(folded, match.end()) is not None
+        if by_code is not None and by_code == by_name and (bounded or len(name) > 3):
+            return _Mention(*match.span(), by_code, paired=True)
+        if bounded and match["label"] is None and by_code is None:
+            return _Mention(match.start(), match.start() + len(name), by_name)
+        if bounded and by_name is not None:
+            return _Mention(*match.span(), None, paired=True)
+        return _Mention(match.start(), match.start() + len(code), by_code, number=True)
+
+    def _announced(self, folded: str, mentions: list[_Mention], counted: set[int]) -> list[_Choice]:
+        """Return what words such as "I would choose" announce."""
+        starts = [mention.start for mention in mentions]
+        found: list[_Choice] = []
+        reached = -1
+        for cue in _CUE.finditer(folded):
+            if cue.start() < reached or cue["denied"]:
+                continue
+            place = bisect_left(starts, cue.end())
+            if place == len(mentions):
+                break
+            gap = folded[cue.end() : mentions[place].start]
+            if len(gap) > _GAP or _DENIED_GAP.search(gap) or _leaves_sentence(gap):
+                continue
+            if self._is_of_others(folded, cue.start()) or _is_asked(folded, mentions[place].end):
+                continue
+            if mentions[place].number and _COUNTED.match(folded, mentions[place].end):
+                continue
+            if _DISCUSSED.search(gap) or (mentions[place].paired and place not in counted):
+                continue
+            phrase, reached = self._phrase(folded, mentions, place)
+            found += phrase
+            if len(found) > _MAX_LINES:
+                break
+        for mention in mentions[:_MAX_LINES]:
+            if _CLOSING_CUE.match(folded, mention.end) and not self._is_of_others(
+                folded, mention.start
+            ):
+                denied = _is_denied(folded, mention.start)
+                if not denied and not _is_asked(folded, mention.end):
+                    found.append(self._choice_of(folded, mention))
+        return found
+
+    def _phrase(
+        self, folded: str, mentions: list[_Mention], place: int
+    ) -> tuple[list[_Choice], int]:
+        """Return everything that the phrase with a choice names, and where it ends."""
+        first = mentions[place]
+        found = [self._choice_of(folded, first)]
+        end = _SENTENCE_END.search(folded, first.end, first.end + _REACH)
+        stop = end.start() if end else min(len(folded), first.end + _REACH)
+        last = first
+        for mention in mentions[place + 1 : place + 1 + _MAX_LINES]:
+            if mention.start >= stop:
+                break
+            gap = folded[last.end : mention.start]
+            joined = _JOINED.fullmatch(gap)
+            if joined is not None:
+                if not mention.paired and not mention.number and not joined["by"].strip(" ("):
+                    continue
+                if mention.option != last.option and _RANGE_BY.search(joined["by"]):
+                    found.append(_Choice(None, "range", False))
+                found.append(self._choice_of(folded, mention))
+            elif _DENIED.search(gap):
+                continue
+            elif _HEDGED.search(gap) or (
+                not _EXPLAINED.search(folded, first.end, mention.start)
+                and (mention.paired or mention.number)
+            ):
+                found.append(self._choice_of(folded, mention))
+            else:
+                continue
+            last = mention
+        return found, last.end
+
+    def _choice_of(self, folded: str, mention: _Mention) -> _Choice:
+        """Return what a mention chooses: an option, a bound, or nothing on the scale."""
+        before = folded[max(0, mention.start - 30) : mention.start]
+        if mention.paired:
+            before = before.rstrip("<>= ")  # a quoted line
+        if _BOUND_BEFORE.search(before) or _BOUND_AFTER.match(folded, mention.end):
+            return _Choice(None, "range", False)
+        if mention.option is None or (mention.number and self._is_mislabelled(folded, mention)):
+            return _Choice(None, "unknown_option", False)
+        return _Choice(self.table.codes[mention.option], None, False)
+
+    def _is_mislabelled(self, folded: str, mention: _Mention) -> bool:
+        """Return whether a code is followed by a few words that are the label of none.
+
+        "4) Somewhat agree" where 4 is "Strongly agree"; "4) Strongly" and "4) I agree" are not.
+        """
+        assert mention.option is not None
+        own = self.table.labels[mention.option]
+        after = re.compile(r"\s?[.):\]-]{1,3}\s?[\"'(]?(?P<rest>[^.!?,;:\n]{1,60})").match(
+            folded, mention.end
+        )
+        if after is None or not self._label_words or _ONLY_CODE.fullmatch(_bare(own)):
+            return False
+        words = _NAME_WORD.findall(after["rest"])
+        own_words = set(_NAME_WORD.findall(own))
+        if not 1 <= len(words) <= 5 or not self._label_words.intersection(words):
+            return False
+        if own_words <= set(words):
+            return bool(_DEGREES & (set(words) - own_words))
+        return not set(words) <= own_words
+
+    def _lines(self, folded: str, mentions: list[_Mention]) -> list[_Choice]:
+        """Return the options that have a line to themselves, unless they list the options."""
+        lines: dict[int, _Mention] = {}
+        for mention in mentions:
+            start = folded.rfind("\n", max(0, mention.start - 40), mention.start) + 1
+            end = folded.find("\n", mention.end, mention.end + 40)
+            end = min(len(folded), mention.end + 40) if end < 0 else end
+            around = folded[start : mention.start] + folded[mention.end : end]
+            if not any(map(str.isalnum, around)) and "?" not in around:
+                whole = not mention.paired and folded[mention.end : mention.end + 1] == ":"
+                if not whole:
+                    lines[start] = mention
+        listed = list(lines.values())
+        run = self._listing(folded, listed)
+        rest = [one for place, one in enumerate(listed) if place not in run]
+        if len(rest) > 1 and any(one.paired and one.option is None for one in rest):
+            return [_Choice(None, "duplicate_option", False)]  # a list of its own making
+        return [self._choice_of(folded, mention) for mention in rest[:_MAX_LINES]]
+
+    def _listing(self, folded: str, mentions: Sequence[_Mention]) -> set[int]:
+        """Return the places of mentions that list all options, in the order of the scale."""
+        size = len(self.table)
+        places: set[int] = set()
+        scale = list(range(size))
+        indices = [mention.option for mention in mentions]
+        start = 0
+        while size > 1 and start + size <= len(indices):
+            if indices[start] in (0, size - 1) and indices[start : start + size] in (
+                scale,
+                scale[::-1],
+            ):
+                part = mentions[start : start + size]
+                begins = [_begins_line(folded, mention.start) for mention in part]
+                joined = [
+                    _LIST_GAP.fullmatch(folded, one.end, other.start) is not None
+                    for one, other in pairwise(part)
+                ]
+                if all(begins) or all(joined):
+                    places.update(range(start, start + size))
+                    start += size
+                    continue
+            start += 1
+        return places
+
+    def _counted(self, folded: str, mentions: list[_Mention]) -> set[int]:
+        """Return the places of pairs that are no list of all the options."""
+        places = [place for place, mention in enumerate(mentions) if mention.paired]
+        run = self._listing(folded, [mentions[place] for place in places])
+        return {place for order, place in enumerate(places) if order not in run}
+
+    def _paired(self, folded: str, mentions: list[_Mention], counted: set[int]) -> _Choice | None:
+        """Return the one option that a text gives by code and label, wherever it does."""
+        numbered = {match["code"] for match in _NUMBERED_LINE.finditer(folded)}
+        declines = bool(counted) and _declines(folded, self.table)
+        indices: set[int] = set()
+        differing = False
+        shown: list[_Choice] = []
+        for place in sorted(counted)[: 4 * _MAX_LINES]:
+            mention = mentions[place]
+            if mention.option is None:
+                differing = True
+                continue
+            clause = folded[_clause_start(folded, mention.start) : mention.start]
+            if _OTHERS_SAY.search(clause) and self._is_of_others(folded, mention.start):
+                continue
+            indices.add(mention.option)
+            if len(indices) > 1:
+                break
+            if not self._is_discussed(folded, mention, declines):
+                shown.append(self._choice_of(folded, mention))
+        if len(indices) > 1 or (differing and len(numbered) > 1):
+            return _Choice(None, "duplicate_option", False)
+        if differing:
+            return _Choice(None, "unknown_option", False)
+        if shown:
+            said = _Said()
+            for choice in shown:
+                said.add(choice)
+            return said.choice()
+        if len(numbered) > 1 and not indices:
+            # The model repeats the list it was given, or makes one of its own.
+            return _Choice(None, "duplicate_option", False)
+        return None
+
+    def _is_discussed(self, folded: str, mention: _Mention, declines: bool) -> bool:
+        """Return whether a pair is spoken about rather than given as the answer."""
+        start = _clause_start(folded, mention.start)
+        clause = folded[start : mention.start]
+        if self._is_of_others(folded, mention.start) or _is_denied(folded, mention.start):
+            return True
+        if _DISCUSSED.search(clause) or _is_asked(folded, mention.end):
+            return True
+        if not declines:
+            return False
+        # A refusal may name an option; only one that ends or begins its line answers after all.
+        after = folded[mention.end : mention.end + 40].lstrip("\"')] ")
+        if after.startswith(":"):
+            return True
+        ends = not after or after[0] in ".!\n;,-" or _EXPLAINED.match(after) is not None
+        begins = not any(
+            map(str.isalnum, folded[folded.rfind("\n", 0, mention.start) + 1 : mention.start])
+        )
+        return not (ends or begins)
+
+    def _is_of_others(self, folded: str, position: int) -> bool:
+        """Return whether what a clause says is said of somebody else."""
+        clause = folded[_clause_start(folded, position) : position]
+        if any(map(str.isdecimal, clause)):  # a pair such as "2) Some" names nobody
+            clause = self._pattern.sub(
+                lambda match: match.group() if match.lastgroup == "only" else " ", clause
+            )
+        found = None
+        for pattern in (_ATTRIBUTED, _OTHERS) if self._personal else (_ATTRIBUTED,):
+            for match in pattern.finditer(clause):
+                found = match
+        if _AS_IF.search(clause):
+            return True
+        return found is not None and _SPEAKER.search(clause, found.end()) is None
+
+    def _corrected(self, folded: str, mentions: list[_Mention]) -> list[_Choice]:
+        """Return what an answer changes to: which of the two holds is not for us to say."""
+        starts = [mention.start for mention in mentions]
+        found: list[_Choice] = []
+        for change in _CORRECTING.finditer(folded):
+            place = bisect_left(starts, change.end("gap") - len(change["gap"]))
+            if place == len(mentions) or mentions[place].start > change.end("gap"):
+                continue
+            mention = mentions[place]
+            gap = folded[change.start() : mention.start]
+            plain_label = not mention.number and not mention.paired
+            if _DENIED.search(gap) or (plain_label and len(gap.split()) > 2):
+                continue
+            found.append(self._choice_of(folded, mention))
+            if len(found) > _MAX_LINES:
+                break
+        return found
+
+    def _leading(self, folded: str, mentions: list[_Mention]) -> _Choice | None:
+        """Return the option that a text begins with, before it goes on about it."""
+        first = mentions[0]
+        opening = folded[: first.start]
+        if not first.number and not first.paired:
+            rest = folded[first.end : first.end + 2].strip(" .!\"')")
+            alone = _I_LABEL.fullmatch(opening) is not None and not rest
+            return self._choice_of(folded, first) if alone else None
+        leading = _LEADING.match(folded.replace("\n", " ", 1) if first.end < 30 else folded)
+        if leading is None or any(map(str.isalnum, opening)):
+            return None
+        if _COUNTED.match(folded, first.end):
+            return None
+        rest = leading["rest"]
+        if _STANDALONE_CODE.search(rest):
+            return None
+        index = self.table.find(leading["code"])
+        for name, other in self._names.items():
+            if len(name) > 3 and rest.startswith(name) and other not in (index, None):
+                return _Choice(None, "unknown_option", False)
+        return self._choice_of(folded, first._replace(option=index))
 
 
-def _mention(text: str, position: int, table: OptionTable) -> tuple[int | None, int] | None:
-    """Return the option named at a position of a folded text and where its name ends."""
-    for label in table.longest_first:
-        end = position + len(label)
-        if text.startswith(label.translate(_DASHES), position) and _AFTER_LABEL.match(text, end):
-            return table.find(label), end
-    code = _STARTS_WITH_CODE.match(text, position)
-    return (table.find(code["code"]), code.end()) if code else None
+def _clause_start(folded: str, position: int) -> int:
+    """Return where the clause around a position begins."""
+    start = max(0, position - _REACH // 2)
+    for end in _CLAUSE_START.finditer(folded, start, position):
+        start = end.end()
+    return start
+
+
+_LIST_GAP = re.compile(r"[\s,;/|.\"')(-]*(?:\b(?:and|or)\b)?[\s(\"']*")
+
+
+def _begins_line(folded: str, position: int) -> bool:
+    """Return whether nothing but punctuation stands before a position in its line."""
+    start = folded.rfind("\n", max(0, position - 40), position) + 1
+    if start == 0 and position > 40:
+        return False
+    return not any(map(str.isalnum, folded[start:position]))
+
+
+def _leaves_sentence(gap: str) -> bool:
+    """Return whether more than blanks and punctuation stand behind the end of a sentence."""
+    end = _SENTENCE_END.search(gap)
+    return end is not None and any(map(str.isalnum, gap[end.end() :] + gap[: end.start()]))
+
+
+def _is_denied(folded: str, position: int) -> bool:
+    """Return whether the words directly before a position deny what follows."""
+    return _DENIED.search(folded, max(0, position - _GAP), position) is not None
+
+
+def _is_asked(folded: str, position: int) -> bool:
+    """Return whether the sentence around a position is a question."""
+    end = _SENTENCE_END.search(folded, position, position + _REACH)
+    return end is not None and end.group() in "?？"  # noqa: RUF001
+
+
+def _folded_lines(text: str) -> str:
+    """Return a text as it is compared, line by line."""
+    folded = _nfkc(_nfkc(text).casefold()).translate(_INVISIBLE).translate(_STRAIGHT_QUOTES)
+    folded = folded.translate(_EMPHASIS).translate(_DASHES).replace("__", "")
+    folded = folded.replace("e.g.", "eg").replace("i.e.", "ie")
+    lines = (" ".join(line.split()).removeprefix("> ") for line in folded.splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+@lru_cache(maxsize=512)
+def _choice_reader(
+    table: OptionTable, aliases: tuple[tuple[str, int], ...], personal: bool
+) -> _ChoiceReader:
+    names = dict(table.by_name)
+    for name, index in aliases:
+        plain = name.translate(_EMPHASIS).translate(_DASHES)
+        names[plain] = index if names.get(plain, index) == index else None
+    return _ChoiceReader(table, names, personal)
+
+
+def _whole_choice(answer: str, table: OptionTable) -> _Choice | None:
+    """Return the choice of a text that is an option and nothing else."""
+    text = _unfenced(answer)
+    if not text or len(text) > _MAX_LINE:
+        return None
+    index = table.find(text)
+    if index is not None:
+        return _Choice(table.codes[index], None, _is_json_scalar(text))
+    kind = _read_value(text).kind
+    if kind is _Kind.TEXT:
+        return None
+    return _Choice(None, "range" if kind is _Kind.INTERVAL else "unknown_option", False)
+
+
+def _without_scale(answer: str, table: OptionTable) -> str:
+    """Return an answer without what only repeats the scale, such as "out of 10"."""
+    low, high = min(table.codes), max(table.codes)
+    if len(table) < 4 or high - low != len(table) - 1:
+        return answer
+    between = rf"{low}\s*(?:-|\u2013|\u2014|to|through)\s*{high}"
+    answer = re.sub(
+        rf"(?<=\d)\s*(?:/|\bout of\b)\s*{high}(?![\d%]|[.,]\d)", "", answer, flags=re.IGNORECASE
+    )
+    return re.sub(
+        rf"\b(?:(?:on|using)\s+)?(?:an?|the|this)?\s*scale\s+(?:of|from|ranging from)\s+{between}\b"
+        rf"|\bfrom\s+{between}\b|\(\s*{between}\s*\)|\b{between}\s+scale\b",
+        " ",
+        answer,
+        flags=re.IGNORECASE,
+    )
 
 
 # --- Scores -------------------------------------------------------------------------------------
@@ -2595,24 +3232,12 @@ def _mention(text: str, position: int, table: OptionTable) -> tuple[int | None, 
 _SEPARATORS = re.compile(r"(?:[\s,;:.()\[\]{}\"'*•‣–—-]|/|&|\b(?:and|then|or)\b)*")
 _LEADING_CODE = re.compile(r"(?P<code>[+-]?[0-9]{1,18})(?![0-9%]|\.[0-9])")
 _LIST_LINE = re.compile(r"\s*(?:[-*+•‣]|\(?[0-9]{1,3}[.):])\s+\S")
-_NUMBERED_LINE = re.compile(r"\W{0,8}(?P<code>[0-9]{1,18})\s*[.:)]\s+\S")
 _ORDINAL_LINE = re.compile(r"\s*\(?(?P<place>[0-9]{1,3})[.):]\s+(?P<rest>\S.*)")
-_RATING = re.compile(
-    rf"(?P<denied>{_NOT})?\b(?:"
-    r"(?:rat(?:e|ed|ing)|scor(?:e|ed|ing)|give|gave|say|put|place)\b"
-    r"|(?:answer|choice|response|number)\b(?:(?!\bnot\b|n't)[^.!?\d\n]){0,60}?\bis\b)"
-    r"(?:(?!\bnot\b|n't)[^.!?\d\n]){0,60}?(?=(?<![\w.,-])[+-]?[0-9])"
-)
 _LISTING = re.compile(
     r"\b(?:(?:choose|pick|select)\b"
     r"|(?:goals?|qualit(?:y|ies)|choices?|options?|numbers?|answers?|selections?|most important"
     r"|next|first|second)\b[^.!?\d\n:]{0,40}?(?:\bare\b|\bis\b|\bwould be\b|:))[\s:]*"
 )
-_LEADING = re.compile(
-    r"\W{0,8}(?P<code>[+-]?[0-9]{1,18})(?:\s*[.:;,)]\s+|\s+-\s+|\s+(?=because|since|as\b|\())"
-    r"(?P<rest>.*)"
-)
-_DECLINED_NUMBER = re.compile(r"\s*(?:-|\bto\b|\bthrough\b)\s*[+-]?[0-9]")
 
 
 _Names: TypeAlias = "list[tuple[str, int]]"
@@ -2724,10 +3349,11 @@ def parse_score(
     flagged = _endpoint_refusal(finish_reason, refusal)
     if flagged is not None:
         return without_score("refused", flagged)
-    answer = _readable(answer)
+    answer = _unwrapped(_readable(answer))
     cut = finish_reason == "length"
     if most == 1:
-        found = _find_score(answer, table, _alias_table(options), finish_reason)
+        reader = _choice_reader(table, tuple(_alias_table(options)), True)
+        found = _find_choice(answer, table, finish_reason, reader)
         codes: tuple[int, ...] | None
         codes = None if found is None or found.code is None else (found.code,)
     else:
@@ -2755,108 +3381,6 @@ def _option_values(options: Sequence[Mapping[str, object]]) -> dict[int, float]:
             raise ValueError(f"option {position}: value {number!r} is not finite")
         values[code] = float(number)
     return values
-
-
-def _find_score(
-    answer: str, table: OptionTable, names: _Names, finish_reason: str | None
-) -> _Choice | None:
-    """Return the one option of an answer, in the forms of a choice and those of a rating."""
-    plain = _without_scale(answer, table)
-    found = _find_choice(plain, table, finish_reason)
-    if (found is not None and found.code is not None) or finish_reason == "length":
-        return found
-    whole = _bare(_fold(plain[:_MAX_LINE]))
-    aliased = {index for name, index in names if name == whole}
-    if len(aliased) == 1:
-        return _Choice(table.codes[aliased.pop()], None, False)
-    rated = _rated(plain, table)
-    return found if rated is None else rated
-
-
-def _without_scale(answer: str, table: OptionTable) -> str:
-    """Return an answer without what only repeats the scale, such as "out of 10"."""
-    low, high = min(table.codes), max(table.codes)
-    if len(table) < 4 or high - low != len(table) - 1:
-        return answer
-    between = rf"{low}\s*(?:-|\u2013|\u2014|to|through)\s*{high}"
-    answer = re.sub(
-        rf"(?<=\d)\s*(?:/|\bout of\b)\s*{high}(?![\d%]|[.,]\d)", "", answer, flags=re.IGNORECASE
-    )
-    return re.sub(
-        rf"\b(?:(?:on|using)\s+)?(?:an?|the|this)?\s*scale\s+(?:of|from|ranging from)\s+{between}\b"
-        rf"|\bfrom\s+{between}\b|\(\s*{between}\s*\)|\b{between}\s+scale\b",
-        " ",
-        answer,
-        flags=re.IGNORECASE,
-    )
-
-
-def _rated(answer: str, table: OptionTable) -> _Choice | None:
-    """Return the option that a sentence with a rating or a first line gives, if they agree."""
-    lines = [line for line in _unfenced(answer).splitlines() if line.strip()][:_MAX_LINES]
-    said = _Said()
-    for line in lines:
-        # Line by line: a list of options before it must not deny or continue a sentence.
-        said.add(_told_choice(line[:_MAX_LINE], table))
-        folded = _fold(line[:_MAX_LINE]).translate(_EMPHASIS).translate(_DASHES)
-        for rating in _RATING.finditer(folded):
-            mention = None if rating["denied"] else _mention(folded, rating.end(), table)
-            if mention is None:
-                continue
-            code = None if mention[0] is None else table.codes[mention[0]]
-            said.add(_Choice(code, None if code is not None else "unknown_option", False))
-            if _DECLINED_NUMBER.match(folded, mention[1]):
-                said.add(_Choice(None, "range", False))
-    if (agreed := said.choice()) is not None:
-        return agreed
-    numbers = {match["code"] for line in lines if (match := _NUMBERED_LINE.match(line))}
-    if len(numbers) > 1:
-        # The model repeats the list it was given, or makes one of its own.
-        return _Choice(None, "duplicate_option", False)
-    if len(lines) > 1 and _whole_choice(lines[0], table) is not None:
-        # A first line that is an option is the answer, unless other ones follow.
-        for line in lines:
-            said.add(_whole_choice(line, table))
-    folded = _fold(answer[:_MAX_LINE]).translate(_EMPHASIS).translate(_DASHES)
-    leading = _LEADING.match(folded)
-    if leading and not _STANDALONE_CODE.search(leading["rest"]):
-        index = table.find(leading["code"])
-        labels = {
-            table.find(label)
-            for label in table.longest_first
-            if len(label) > 3 and leading["rest"].startswith(label)
-        }
-        said.add(
-            _Choice(None, "unknown_option", False)
-            if index is None or labels - {index}
-            else _Choice(table.codes[index], None, False)
-        )
-    return said.choice()
-
-
-class _Said:
-    """What an answer says in several places, and whether that is one choice."""
-
-    def __init__(self) -> None:
-        self._codes: set[int] = set()
-        self._reasons: set[str] = set()
-
-    def add(self, choice: _Choice | None) -> None:
-        """Take a choice, or the reason why there is none, into account."""
-        if choice is not None and choice.code is not None:
-            self._codes.add(choice.code)
-        elif choice is not None and choice.reason is not None:
-            self._reasons.add(choice.reason)
-
-    def choice(self) -> _Choice | None:
-        """Return the one choice, the reason against it, or None if nothing was said."""
-        if "range" in self._reasons:
-            return _Choice(None, "range", False)
-        if len(self._codes) > 1 or "duplicate_option" in self._reasons:
-            return _Choice(None, "duplicate_option", False)
-        if self._reasons:
-            return _Choice(None, min(self._reasons), False)
-        return _Choice(min(self._codes), None, False) if self._codes else None
 
 
 def _alias_table(options: Sequence[Mapping[str, object]]) -> _Names:
