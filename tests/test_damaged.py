@@ -177,7 +177,7 @@ def test_a_report_names_what_is_damaged(study, run_cli):
     done = run_cli("report", study)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"Error: {table} is damaged")
+    assert line.startswith(f"Error: {table} is not the one that the last score wrote")
     assert line.endswith(f"; run: chronocore score {study}")
     assert run_cli("tables", study, "t01").returncode == 0
     assert run_cli("tables", study, "t08").returncode == 1

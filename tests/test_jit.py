@@ -98,3 +98,55 @@ def test_flags_that_ignore_nan_are_refused():
 
     with pytest.raises(ValueError, match="NaN"):
         inline(fastmath=frozenset({"nnan"}))
+
+
+def _damages():
+    return {
+        "truncated": lambda content: content[: len(content) // 2],
+        "empty": lambda content: b"",
+        "garbage": lambda content: b"\x80\x04garbage" * 20,
+        "flipped": lambda content: content[:-9] + bytes([content[-9] ^ 4]) + content[-8:],
+    }
+
+
+@pytest.fixture(scope="module")
+def filled_cache(tmp_path_factory, child_environment):
+    folder = tmp_path_factory.mktemp("cache")
+    assert finish(start("print(work())", {**child_environment, "NUMBA_CACHE_DIR": str(folder)}))
+    return folder
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", list(_damages()))
+def test_a_damaged_cache_is_named_set_aside_and_filled_again(
+    suffix, damage, filled_cache, tmp_path, child_environment
+):
+    cache = tmp_path / "cache"
+    shutil.copytree(filled_cache, cache)
+    files = sorted(cache.glob(f"numba-*/**/*.{suffix}"))
+    assert files
+    for path in files:
+        path.write_bytes(_damages()[damage](path.read_bytes()))
+    environment = {**child_environment, "NUMBA_CACHE_DIR": str(cache)}
+    process = start("print(work())", environment, PYTHONWARNINGS="default")
+    out, err = process.communicate(timeout=240)
+    assert (process.returncode, out) == (0, f"{ANSWER}\n"), err
+    assert "cache of compiled kernels is damaged" in err
+    assert str(cache) in err
+    assert "Traceback" not in err
+    assert len(list(cache.glob("numba-*.damaged"))) == 1
+    environment = {**child_environment, "NUMBA_CACHE_DIR": str(cache)}
+    process = start("print(work())", environment, PYTHONWARNINGS="default")
+    out, err = process.communicate(timeout=240)
+    assert (process.returncode, out, err) == (0, f"{ANSWER}\n", "")
+
+
+def test_the_cache_is_its_owners_alone(filled_cache, tmp_path, child_environment):
+    (folder,) = filled_cache.glob("numba-*")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    cache = tmp_path / "cache"
+    shutil.copytree(filled_cache, cache)
+    (folder,) = cache.glob("numba-*")
+    folder.chmod(0o777)
+    finish(start("", {**child_environment, "NUMBA_CACHE_DIR": str(cache)}))
+    assert folder.stat().st_mode & 0o777 == 0o700

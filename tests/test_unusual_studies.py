@@ -14,6 +14,7 @@ from report_study import answers
 import chronocore as cc
 from chronocore.config import Rules, Source, StudyConfig
 from chronocore.noise import load_noise
+from chronocore.provenance import sealed, unsealed
 from chronocore.report.sections.sweep import section
 from chronocore.results import load_results
 from chronocore.store import Study
@@ -119,7 +120,7 @@ def test_noise_without_a_pair_in_a_class(copy, run_cli):
 
 @pytest.mark.parametrize("size", [float("nan"), 0.0, 0.4])
 def test_gold_without_an_effective_size(copy, size):
-    manifest = json.loads((copy.path / "manifest.json").read_bytes())
+    manifest = unsealed((copy.path / "manifest.json").read_bytes())
     for name, columns in (
         ("gold.parquet", ["n_eff"]), ("pairs.parquet", ["n_eff_old", "n_eff_new"]),
     ):  # fmt: skip
@@ -131,7 +132,7 @@ def test_gold_without_an_effective_size(copy, size):
         pq.write_table(table, copy.path / name)
         digest = hashlib.sha256((copy.path / name).read_bytes()).hexdigest()
         manifest["files"][name] = digest
-    (copy.path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    (copy.path / "manifest.json").write_bytes(sealed(manifest))
     study = Study.open(copy.path)
     said = "has no effective sample size; build the study again"
     for call in (

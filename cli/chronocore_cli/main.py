@@ -9,6 +9,8 @@ import errno
 import io
 import os
 import sys
+import warnings
+from typing import Any
 
 import click
 
@@ -92,9 +94,15 @@ def _survive_any_stream() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    if not issubclass(category, DeprecationWarning):
+        say(f"note: {message}")
+
+
 def main() -> None:
     """Run the command line; every expected error is one line and exit status 1."""
     _survive_any_stream()
+    warnings.showwarning = _show_warning
     arguments = sys.argv[1:]
     # Also after the command, where people add it to the line that failed.
     debug = "--debug" in arguments

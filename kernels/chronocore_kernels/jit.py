@@ -11,6 +11,9 @@ package is imported, change that:
 Numba keys its cache by the file of a kernel alone, so that a change to a helper in another file
 would go unnoticed. The cache therefore lies in a folder named by the digest of all kernel
 sources: any change to any of them starts an empty one.
+
+Numba unpickles what it finds there. Each file therefore begins with its own checksum, the folder is
+its owner's alone, and one in which anything is damaged is set aside and filled again.
 """
 
 from __future__ import annotations
@@ -18,8 +21,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import pickle
+import shutil
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache, wraps
 from pathlib import Path
@@ -27,6 +33,7 @@ from typing import Any, TypeVar, cast, overload
 
 import numba
 import numpy as np
+from numba.core.caching import IndexDataCacheFile
 
 __all__ = ["JIT_ENABLED", "compiled_kernels", "inline", "kernel", "threads"]
 
@@ -72,7 +79,9 @@ def _cache_folder() -> str | None:
         candidates.append((Path(user) if user else Path.home() / ".cache") / "chronocore" / name)
     for folder in candidates:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_private(folder):
+                continue
             with tempfile.TemporaryFile(dir=folder):
                 return str(folder)
         except OSError:
@@ -80,7 +89,89 @@ def _cache_folder() -> str | None:
     return None
 
 
+def _is_private(folder: Path) -> bool:
+    """Return whether nobody else can put a file into a folder; one of ours is closed to them."""
+    if not hasattr(os, "geteuid"):
+        return True
+    found = folder.stat()
+    if found.st_uid != os.geteuid():
+        return False
+    if found.st_mode & 0o077:
+        folder.chmod(0o700)
+    return True
+
+
 _CACHE_FOLDER = _cache_folder() if JIT_ENABLED and _CACHE_ENABLED else None
+
+
+_CHECKSUM = hashlib.sha256().digest_size
+
+
+class _DamagedError(Exception):
+    """A file of the cache is not what was written to it."""
+
+
+class _CheckedFile(IndexDataCacheFile):
+    """The cache of one kernel, in files that begin with their checksum.
+
+    What can be read and is damaged sets the whole folder aside. What cannot be read or written, for
+    want of space, handles or permission, counts as not there.
+    """
+
+    def _read(self, path: str) -> Any:
+        content = Path(path).read_bytes()
+        if hashlib.sha256(content[_CHECKSUM:]).digest() != content[:_CHECKSUM]:
+            raise _DamagedError(path)
+        return pickle.loads(content[_CHECKSUM:])
+
+    def _write(self, path: str, value: Any) -> None:
+        content: bytes = self._dump(value)  # type: ignore[no-untyped-call]
+        with contextlib.suppress(OSError), self._open_for_write(path) as file:
+            file.write(hashlib.sha256(content).digest() + content)
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            version, stamp, overloads = self._read(self._index_path)
+        except OSError:
+            return {}
+        except _DamagedError as error:
+            _set_aside(str(error))
+            return {}
+        return overloads if (version, stamp) == (self._version, self._source_stamp) else {}
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        self._write(self._index_path, (self._version, self._source_stamp, overloads))
+
+    def _load_data(self, name: str) -> Any:
+        try:
+            return self._read(str(Path(self._cache_path) / name))
+        except _DamagedError as error:
+            _set_aside(str(error))
+            return None
+
+    def _save_data(self, name: str, data: Any) -> None:
+        self._write(str(Path(self._cache_path) / name), data)
+
+
+def _set_aside(path: str) -> None:
+    """Rename the folder of the cache, in which a file is damaged, and say so."""
+    folder = Path(cast(str, _CACHE_FOLDER))
+    aside = folder.with_name(f"{folder.name}.damaged")
+    try:
+        shutil.rmtree(aside, ignore_errors=True)
+        folder.rename(aside)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        what = f"the folder is now {aside.name}, which you may delete"
+    except FileNotFoundError:
+        return  # another process found it first
+    except OSError as error:
+        what = f"delete {folder}, which could not be renamed ({error.strerror})"
+    warnings.warn(
+        f"the cache of compiled kernels is damaged ({path}); {what}; "
+        "the kernels are compiled again",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def compiled_kernels() -> dict[str, Callable[..., Any]]:
@@ -110,9 +201,16 @@ def _compile(
     before = settings["CACHE_DIR"]
     settings["CACHE_DIR"] = _CACHE_FOLDER
     try:
-        return cast(Callable[..., Any], numba.njit(cache=True, **options)(function))
+        compiled = numba.njit(cache=True, **options)(function)
     finally:
         settings["CACHE_DIR"] = before
+    stored: Any = getattr(compiled, "_cache", None)  # none under NUMBA_DISABLE_JIT
+    if stored is not None:
+        impl = stored._impl
+        stored._cache_file = _CheckedFile(  # type: ignore[no-untyped-call]
+            stored.cache_path, impl.filename_base, impl.locator.get_source_stamp()
+        )
+    return cast(Callable[..., Any], compiled)
 
 
 def _check_flags(fastmath: frozenset[str]) -> None:

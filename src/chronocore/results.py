@@ -11,7 +11,7 @@ import pyarrow as pa
 from chronocore.errors import ConfigurationError, StudyError
 from chronocore.metrics import BOUNDARIES, SHIFTS
 from chronocore.predict import prompts_of
-from chronocore.score import RunSummary, ScoreResult, load_summary, tables
+from chronocore.score import RunSummary, ScoreResult, load_scores, load_summary, tables
 from chronocore.store import Study
 
 __all__ = ["Cell", "Results", "load_results"]
@@ -64,6 +64,10 @@ class Results:
     ) -> Cell:
         """Return a cell; an empty one where the table has none."""
         return self.cells.get((table, run.run_id, prediction, group, item, measure), Cell())
+
+    def scores(self, run: RunSummary) -> pa.Table:
+        """Return the scores of a run, checked to be those of the last score."""
+        return load_scores(self.study, run.run_id)
 
     def run(self, label: str | None) -> RunSummary:
         """Return the evaluated run of a label, by default the first.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from chronocore.metrics import BOUNDARIES, retained_count, shift_class, wasserst
 from chronocore.modal import ModalAnswers, modal_answers
 from chronocore.noise import NoiseResult, load_noise
 from chronocore.predict import find_run, prompts_of
+from chronocore.provenance import JsonError, sealed, sha256, unsealed
 from chronocore.scores import (
     VALID,
     PairPredictions,
@@ -32,7 +32,8 @@ from chronocore.scores import (
     pair_scores,
     scores_table,
 )
-from chronocore.store import DamagedFileError, Study
+from chronocore.storage import read_bytes
+from chronocore.store import DamagedFileError, Study, parquet_bytes
 from chronocore.tables import (
     POOLED,
     TABLES,
@@ -48,7 +49,7 @@ from chronocore.tables.elicitation import Asked
 from chronocore.tables.modal import ModalRun
 from chronocore.tolerance import ATOL
 
-__all__ = ["RunSummary", "ScoreResult", "load_summary", "score", "tables"]
+__all__ = ["RunSummary", "ScoreResult", "load_scores", "load_summary", "score", "tables"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,16 +324,20 @@ def score(
         tables=list(results),
         pairs_sha256=opened.manifest()["files"]["pairs.parquet"],
     )
-    files: dict[str, bytes | pa.Table] = {
-        f"scores/run={run_id}/scores.parquet": scores_table(entry.data, entry.scores)
+    files = {
+        f"scores/run={run_id}/scores.parquet": parquet_bytes(
+            scores_table(entry.data, entry.scores), opened.score_path(run_id)
+        )
         for run_id, entry in scored.items()
     }
     for name, table in results.items():
-        files[f"tables/{name}.parquet"] = table
+        file = f"tables/{name}.parquet"
+        files[file] = parquet_bytes(table, opened.path / file)
         files[f"tables/{name}.csv"] = format_table(name, table, "csv").encode()
         files[f"tables/{name}.md"] = format_table(name, table, "md", intervals=True).encode()
-    text = json.dumps(msgspec.to_builtins(result), indent=2, ensure_ascii=False) + "\n"
-    opened.save_scores(files, list(scored), text.encode())
+    digests = {name: sha256(content) for name, content in files.items()}
+    summary = sealed({**msgspec.to_builtins(result), "files": digests})
+    opened.save_scores(files, list(scored), summary)
     return result
 
 
@@ -512,6 +517,51 @@ def _repeated(
     )
 
 
+def _summary_and_files(study: Study) -> tuple[ScoreResult, dict[str, str]]:
+    """Return what the last score wrote of itself, and the digests of its files by name."""
+    path = study.path / "scores.json"
+    again = f"run: chronocore score {study.path}"
+    try:
+        data = unsealed(read_bytes(path))
+        files = msgspec.convert(data.pop("files", None), dict[str, str])
+        return msgspec.convert(data, ScoreResult), files
+    except FileNotFoundError:
+        raise StudyError(
+            f"{study.path} has no scores yet, or a score was stopped; {again}"
+        ) from None
+    except (JsonError, msgspec.ValidationError) as error:
+        raise StudyError(f"{path} cannot be used ({error}); {again}") from None
+
+
+def load_scores(study: Study, run_id: str) -> pa.Table:
+    """Return the scores of a run that the last :func:`score` wrote.
+
+    Raises
+    ------
+    StudyError
+        The study was not scored yet, or the file is not the one that was written then.
+    """
+    _check_files(study, [f"scores/run={run_id}/scores.parquet"])
+    return study.scores(run_id)
+
+
+def _check_files(study: Study, names: Sequence[str]) -> None:
+    """Refuse files that are not those of the last score: missing, edited, swapped, of another."""
+    _, files = _summary_and_files(study)
+    again = f"run: chronocore score {study.path}"
+    for name in names:
+        path = study.path / name
+        try:
+            content = read_bytes(path)
+        except FileNotFoundError:
+            raise StudyError(f"{path} is missing; {again}") from None
+        if sha256(content) != files.get(name):
+            raise StudyError(
+                f"{path} is not the one that the last score wrote (edited, damaged, swapped or of "
+                f"another score); {again}"
+            )
+
+
 def load_summary(study: Study) -> ScoreResult:
     """Return the summary that the last :func:`score` wrote.
 
@@ -520,16 +570,8 @@ def load_summary(study: Study) -> ScoreResult:
     StudyError
         The study was not scored yet.
     """
-    path = study.path / "scores.json"
+    result, _ = _summary_and_files(study)
     again = f"run: chronocore score {study.path}"
-    try:
-        result = msgspec.json.decode(path.read_bytes(), type=ScoreResult)
-    except FileNotFoundError:
-        raise StudyError(
-            f"{study.path} has no scores yet, or a score was stopped; {again}"
-        ) from None
-    except (OSError, msgspec.DecodeError) as error:
-        raise StudyError(f"{path} cannot be read ({error}); {again}") from error
     if result.pairs_sha256 != study.manifest()["files"]["pairs.parquet"]:
         raise StudyError(f"{study.path} was built anew since it was scored; {again}")
     return result
@@ -577,6 +619,7 @@ def tables(
                 f"there is no table {name!r}; {hint}known tables: {', '.join(TABLES)}"
             )
     load_summary(opened)
+    _check_files(opened, [f"tables/{name}.parquet" for name in wanted])
     results = {name: opened.table(name) for name in wanted}
     if survey is not None:
         known = sorted(set(opened.pairs()["survey"].unique().to_pylist()))

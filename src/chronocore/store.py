@@ -12,7 +12,6 @@ goes, and readers take every (prompt, repeat) once, so that a process may die at
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import time
 import uuid
@@ -32,6 +31,16 @@ from chronocore import schema, storage
 from chronocore.config import StudyConfig, dump_config, load_config
 from chronocore.engines.base import STATUSES
 from chronocore.errors import ConfigurationError, StudyError
+from chronocore.provenance import (
+    JsonError,
+    changed_column,
+    described,
+    other_name,
+    remedy,
+    sealed,
+    sha256,
+    unsealed,
+)
 from chronocore.storage import location, storage_error, write_atomic
 
 __all__ = [
@@ -104,23 +113,31 @@ _REPLACES = b"chronocore.replaces"
 _KEYS = ["prompt_id", "repeat"]
 
 
-def parquet_bytes(table: pa.Table) -> bytes:
-    """Return a table as the bytes of a Parquet file.
+def parquet_bytes(table: pa.Table, path: Path) -> bytes:
+    """Return a table as the bytes of a Parquet file that says what it is.
 
     Checksums tell a disk that returns other bytes.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    path : Path
+        Where it will lie; the file names itself after it.
     """
+    table = described(table, path)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _part_bytes(table: pa.Table) -> bytes:
+def _part_bytes(table: pa.Table, path: Path) -> bytes:
     """Return predictions, in the order of their prompts, as the bytes of a part.
 
     Sorted keys, their statistics for every row group and page, and row groups of bounded size
     let a reader skip what it does not look for. Checksums tell a disk that returns other bytes.
     """
     table = table.take(pc.sort_indices(table, [(key, "ascending") for key in _KEYS]))
+    table = described(table, path)
     order = [pq.SortingColumn(table.column_names.index(key)) for key in _KEYS]
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -138,7 +155,7 @@ def _part_bytes(table: pa.Table) -> bytes:
 
 def write_parquet(path: Path, table: pa.Table) -> None:
     """Write a table atomically."""
-    write_atomic(path, parquet_bytes(table))
+    write_atomic(path, parquet_bytes(table, path))
 
 
 def page_path(path: str | Path, folder: Path) -> Path:
@@ -195,7 +212,7 @@ def read_parquet(
         content = storage.read_bytes(path)
     except FileNotFoundError:
         raise StudyError(
-            f"{path} is missing; run the command that makes it again (build, predict or score)"
+            f"{path} is missing; {remedy(path).removeprefix('delete it and ')}"
         ) from None
     try:
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
@@ -215,6 +232,7 @@ def read_parquet(
             table = file.read(columns=columns, use_threads=False)
         except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
             raise _damaged(path, error) from error
+        _check_provenance(path, table, found)
         try:
             table = schema.conform(table, wanted)
         except pa.ArrowException as error:
@@ -222,16 +240,29 @@ def read_parquet(
     return table
 
 
+def _check_provenance(path: Path, table: pa.Table, found: pa.Schema) -> None:
+    """Refuse a file that was written under another name, or whose rows are not those written."""
+    metadata = found.metadata or {}
+    name = other_name(path, metadata)
+    if name is not None:
+        raise StudyError(
+            f"{path} was written as {name} (a copy, or files were swapped); move it where it "
+            f"belongs or delete it, and {remedy(path).removeprefix('delete it and ')}"
+        )
+    changed = changed_column(table, metadata)
+    if changed is not None:
+        raise DamagedFileError(path, changed, remedy(path))
+
+
 def _misshapen(path: Path, error: Exception) -> StudyError:
     return StudyError(
-        f"{path} does not have the columns it should ({str(error).splitlines()[0]}); "
-        "delete it and run the command that makes it again"
+        f"{path} does not have the columns it should ({str(error).splitlines()[0]}); {remedy(path)}"
     )
 
 
 def _damaged(path: Path, error: Exception) -> DamagedFileError:
     cause = (str(error).splitlines() or [type(error).__name__])[0]
-    return DamagedFileError(path, cause, "delete it and run the command that makes it again")
+    return DamagedFileError(path, cause, remedy(path))
 
 
 def _check_schema(path: Path, found: pa.Schema, expected: pa.Schema) -> None:
@@ -240,7 +271,7 @@ def _check_schema(path: Path, found: pa.Schema, expected: pa.Schema) -> None:
     number = metadata.get(b"chronocore.schema_version", b"?").decode()
     wanted = (expected.metadata or {})[b"chronocore.schema"].decode()
     if name != wanted:
-        raise StudyError(f"{path} holds {name!r}, not {wanted!r}; it is no file of this study")
+        raise StudyError(f"{path} holds {name!r}, not {wanted!r}; {remedy(path)}")
     if number != str(schema.SCHEMA_VERSION):
         raise StudyError(
             f"{path} has schema version {number}, this chronocore reads "
@@ -451,7 +482,7 @@ class RunParts:
             self.add_part(run_id, kind, table.filter(asked), attempts=True)
             kept = table.filter(pc.invert(asked))
             if len(kept):
-                write_atomic(part, _part_bytes(kept))
+                write_atomic(part, _part_bytes(kept, part))
             else:
                 self._unlink(part)
 
@@ -500,7 +531,7 @@ class RunParts:
         """Write a part of a run's answers under a name no other part has."""
         name = f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
         path = self._folder(run_id, attempts=attempts) / f"kind={kind}" / name
-        write_atomic(path, _part_bytes(schema.conform(table, self.rows)))
+        write_atomic(path, _part_bytes(schema.conform(table, self.rows), path))
         return path
 
     def merge_parts(self, run_id: str, parts: Sequence[Path]) -> tuple[Path, int]:
@@ -521,7 +552,7 @@ class RunParts:
         table = table.replace_schema_metadata({**self.rows.metadata, _REPLACES: names})
         name = f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}-merged.parquet"
         path = parts[0].with_name(name)
-        write_atomic(path, _part_bytes(table))
+        write_atomic(path, _part_bytes(table, path))
         for part in parts:
             self._unlink(part)
         return path, len(table)
@@ -648,7 +679,7 @@ class Study(RunParts):
             file = study.path / name
             if not file.is_file():
                 raise StudyError(f"{file} is missing; run: chronocore build {path}")
-            if hashlib.sha256(storage.read_bytes(file)).hexdigest() != digest:
+            if sha256(storage.read_bytes(file)) != digest:
                 raise StudyError(
                     f"{file} is not the one that was built (an interrupted build, or edited); "
                     f"run: chronocore build {path}"
@@ -663,9 +694,15 @@ class Study(RunParts):
     def manifest(self) -> dict[str, Any]:
         """Return the provenance record."""
         try:
-            data: dict[str, Any] = json.loads(storage.read_bytes(self.manifest_path))
-        except (OSError, ValueError, RecursionError) as error:
-            raise StudyError(f"{self.manifest_path} cannot be read ({error})") from error
+            data = unsealed(storage.read_bytes(self.manifest_path), required=False)
+        except JsonError as error:
+            raise StudyError(
+                f"{self.manifest_path} cannot be used ({error}); {remedy(self.manifest_path)}"
+            ) from None
+        except FileNotFoundError:
+            raise StudyError(
+                f"{self.manifest_path} is missing; {remedy(self.manifest_path)}"
+            ) from None
         whole = (
             isinstance(data, dict)
             and {"schema_version", "config"} <= set(data)
@@ -673,7 +710,10 @@ class Study(RunParts):
             and isinstance(data.get("runs", {}), dict)
         )
         if not whole:
-            raise StudyError(f"{self.manifest_path} is not the manifest of a chronocore study")
+            raise StudyError(
+                f"{self.manifest_path} is not the manifest of a chronocore study; "
+                f"{remedy(self.manifest_path)}"
+            )
         if data["schema_version"] == schema.SCHEMA_VERSION and set(data["files"]) != {
             f"{name}.parquet" for name in _BUILT
         }:
@@ -713,13 +753,14 @@ class Study(RunParts):
         All tables are made before the first file is replaced, and the manifest, which holds
         their digests, comes last: a study whose files do not match it is refused.
         """
-        contents = {f"{name}.parquet": parquet_bytes(tables[name]) for name in _BUILT}
+        files = {name: self.path / f"{name}.parquet" for name in _BUILT}
+        contents = {file.name: parquet_bytes(tables[name], file) for name, file in files.items()}
         manifest = {
             "schema_version": schema.SCHEMA_VERSION,
             "chronocore_version": schema.chronocore_version(),
             "built_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "config": config.build_part(),
-            "files": {n: hashlib.sha256(c).hexdigest() for n, c in contents.items()},
+            "files": {n: sha256(c) for n, c in contents.items()},
             **provenance,
         }
         with self._building():
@@ -727,12 +768,11 @@ class Study(RunParts):
                 # Predictions outlive a new build, and so does where they came from.
                 with contextlib.suppress(StudyError):
                     manifest["runs"] = self.manifest().get("runs", {})
-            text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
             if not self.config_path.exists() or self.config() != config:
                 write_atomic(self.config_path, dump_config(config).encode())
             for name, content in contents.items():
                 write_atomic(self.path / name, content)
-            write_atomic(self.manifest_path, text.encode())
+            write_atomic(self.manifest_path, sealed(manifest))
             self._remove_strays()
 
     @contextlib.contextmanager
@@ -779,8 +819,7 @@ class Study(RunParts):
         with self.lock("manifest"):
             manifest = self.manifest()
             yield manifest
-            text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-            write_atomic(self.manifest_path, text.encode())
+            write_atomic(self.manifest_path, sealed(manifest))
 
     def save_run_notes(self, run_id: str, notes: Mapping[str, str]) -> None:
         """Keep the provenance of a run (device, versions) in the manifest."""
@@ -1005,7 +1044,7 @@ class Study(RunParts):
     def prediction_digests(self, run_id: str) -> list[list[str]]:
         """Return name and SHA-256 of each file of a run's dated and undated predictions."""
         parts = [part for kind in ("dated", "undated") for part in self.parts(run_id, kind)]
-        return [[part.name, hashlib.sha256(storage.read_bytes(part)).hexdigest()] for part in parts]
+        return [[part.name, sha256(storage.read_bytes(part))] for part in parts]
 
     def _sweep_parts(self) -> list[Path]:
         return sorted((self.path / "sweep").glob("part-*.parquet"))

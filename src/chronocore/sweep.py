@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -36,6 +35,7 @@ from chronocore.intervals import (
 )
 from chronocore.metrics import BOUNDARIES, SHIFTS
 from chronocore.predict import prompts_of
+from chronocore.provenance import JsonError, sealed, unsealed
 from chronocore.redraws import GoldRedraws
 from chronocore.scores import (
     ALIGNMENTS,
@@ -45,6 +45,7 @@ from chronocore.scores import (
     pair_predictions,
     pair_scores,
 )
+from chronocore.storage import read_bytes
 from chronocore.store import Study
 from chronocore.tables.cells import Benchmark
 from chronocore.tables.measures import DEFAULT_PLACES, MEDIAN_COSINE, MEDIAN_RATIO, NAMING
@@ -57,6 +58,7 @@ __all__ = [
     "SUPPORTED",
     "Failure",
     "FindingSummary",
+    "OutdatedSweepError",
     "SweepProgress",
     "SweepResult",
     "load_sweep",
@@ -143,6 +145,10 @@ class FindingSummary:
     supported: int
     least_support: float | None
     by_run: dict[str, list[int]]
+
+
+class OutdatedSweepError(StudyError):
+    """A study was built anew since it was swept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -933,9 +939,7 @@ def sweep(
                 done += len(set(rows["cell_id"].to_pylist()))
                 progress(SweepProgress(done, total, before))
         result = _summary(opened, runs, skipped, wanted, grid, done - before)
-        opened.write(
-            "sweep.json", (json.dumps(msgspec.to_builtins(result), indent=2) + "\n").encode()
-        )
+        opened.write("sweep.json", sealed(msgspec.to_builtins(result)))
     return result
 
 
@@ -1100,11 +1104,11 @@ def load_sweep(study: Study) -> SweepResult:
     path = study.path / "sweep.json"
     again = f"run: chronocore sweep {study.path}"
     try:
-        result = msgspec.json.decode(path.read_bytes(), type=SweepResult)
+        result = msgspec.convert(unsealed(read_bytes(path)), SweepResult)
     except FileNotFoundError:
         raise StudyError(f"{study.path} was not swept yet; {again}") from None
-    except (OSError, msgspec.DecodeError) as error:
-        raise StudyError(f"{path} cannot be read ({error}); {again}") from error
+    except (JsonError, msgspec.ValidationError) as error:
+        raise StudyError(f"{path} cannot be used ({error}); {again}") from None
     if result.pairs_sha256 != study.manifest()["files"]["pairs.parquet"]:
-        raise StudyError(f"{study.path} was built anew since it was swept; {again}")
+        raise OutdatedSweepError(f"{study.path} was built anew since it was swept; {again}")
     return result

@@ -141,7 +141,7 @@ class Sheet:
     def scores(self, run: RunSummary) -> list[Row]:
         """Return the scores of a run, all complete pairs."""
         if run.run_id not in self._scores:
-            self._scores[run.run_id] = self.results.study.scores(run.run_id).to_pylist()
+            self._scores[run.run_id] = self.results.scores(run).to_pylist()
         return self._scores[run.run_id]
 
     def retained(self, run: RunSummary) -> list[Row]:

@@ -95,7 +95,7 @@ def questions(results: Results) -> list[Question]:
     complete: dict[str, Counter[tuple[str, str]]] = {}
     retained: dict[str, Counter[tuple[str, str]]] = {}
     for run in results.evaluated:
-        scores = results.study.scores(run.run_id).select(["survey", "variable", "retained"])
+        scores = results.scores(run).select(["survey", "variable", "retained"])
         rows = scores.to_pylist()
         complete[run.run_id] = Counter(map(_where, rows))
         retained[run.run_id] = Counter(_where(row) for row in rows if row["retained"])

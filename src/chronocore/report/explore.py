@@ -100,7 +100,7 @@ def pair_data(results: Results) -> dict[str, Any]:
     index = np.uint16 if len(place) <= np.iinfo(np.uint16).max else np.uint32
     runs = []
     for run in results.evaluated:
-        scores = results.study.scores(run.run_id)
+        scores = results.scores(run)
         held = scores.filter(scores["retained"]).to_pydict()
         zero = at_most(_reals(held["d_m"]), 0.0)
         cosine = _reals(held["cosine"])

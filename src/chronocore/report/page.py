@@ -421,7 +421,7 @@ def _examples(results: Results, given: Mapping[str, pa.Table], prompts: Prompts)
     }
     groups = []
     for run in results.evaluated[:_EXAMPLE_RUNS]:
-        table = results.study.scores(run.run_id)
+        table = results.scores(run)
         table = table.filter(table["retained"]).sort_by(
             [("d_h", "descending"), ("pair_id", "ascending")]
         )

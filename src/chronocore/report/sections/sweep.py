@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from chronocore.config import CLUSTERS
-from chronocore.errors import StudyError
 from chronocore.report.sections import Section, Sentence
 from chronocore.results import Results
-from chronocore.sweep import load_sweep
+from chronocore.sweep import OutdatedSweepError, load_sweep
 from chronocore.tables import gold_error_words
 from chronocore.text import plain
 
@@ -17,9 +16,11 @@ ORDER = 65
 
 def section(results: Results) -> Section | None:
     """Return the section, where the study was swept."""
+    if not (results.study.path / "sweep.json").exists():
+        return None
     try:
         swept = load_sweep(results.study)
-    except StudyError:
+    except OutdatedSweepError:
         return None
     sentences = []
     for one in swept.findings:
