@@ -235,6 +235,7 @@ def score(
     if boundaries is not None:
         pairs = _reclassified(pairs, chosen)
     benchmark = Benchmark(pairs, gold, items)
+    noise = _noise(opened)  # a damaged one is told before the runs are scored
     scored: dict[str, _Scored] = {}
     repeats: list[RepeatedRun] = []
     modal: list[ModalRun] = []
@@ -310,7 +311,7 @@ def score(
         settings,
         chosen,
         modal=modal,
-        noise=_noise(opened),
+        noise=noise,
         instructions=_instruction_runs(scored),
         repeats=repeats,
         asked={run_id: _asked(entry.run) for run_id, entry in scored.items()},
