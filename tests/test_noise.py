@@ -26,6 +26,7 @@ from chronocore.effective_size import respondents
 from chronocore.identity import derived_seed
 from chronocore.inference import seed_base
 from chronocore.noise import _FLOOR_STREAM
+from chronocore.redraws import GoldRedraws
 from chronocore.testing import distributions
 from chronocore_kernels import multinomial
 
@@ -344,3 +345,27 @@ def test_tables_of_noise_follow_the_boundaries_of_the_score(study):
         found = dict(rows.select("measure", "estimate").iter_rows())
         assert found["detected"] == 100 * table["detected"].to_numpy()[inside].mean()
         assert found["excess_shift"] == np.median(table["excess_shift"].to_numpy()[inside])
+
+
+def test_gold_error_takes_the_sizes_of_the_design_and_says_so(clustered, run_cli):
+    gold = clustered.gold()
+    redraws = GoldRedraws(gold, seed=0, repeats=2000)
+    shares, starts = redraws.drawn
+    for j, row in enumerate(gold.to_pylist()):
+        first = shares[:, starts[j]]
+        p = row["probs"][0]
+        size = row["n_eff_design"] if row["country"] == "1" else row["n_eff"]
+        assert first.std() == pytest.approx(math.sqrt(p * (1 - p) / size), rel=0.15)
+        assert (row["country"] == "1") == (size < 0.6 * row["n_eff"])
+    cc.predict(clustered, "reference:uniform")
+    result = cc.score(clustered, resamples=50, gold_error=True)
+    basis = "by strata and sampling units at 4 of 8 time points, else by weights"
+    assert result.settings["effective_sizes"] == basis
+    assert f"(effective sizes {basis})" in " ".join(
+        run_cli("tables", clustered.path, "t08", "--intervals").stdout.split()
+    )
+    assert f"(effective sizes {basis})" in cc.report(clustered).read_text(encoding="utf-8")
+    choices = {"boundaries": ["default"], "tau": [0.1], "retain": [1.0], "resamples": 50}
+    assert cc.sweep(clustered, gold_error=True, **choices).effective_sizes == basis
+    assert cc.sweep(clustered, **choices).effective_sizes is None
+    assert "effective_sizes" not in cc.score(clustered, resamples=50).settings

@@ -472,6 +472,8 @@ def test_references_alone(tmp_path: Path) -> None:
     assert first.sentence.startswith("Both predictions of persistence")
     assert re.search(r"none are separated .* older survey for all and", first.sentence)
     assert "All or none stands without an interval" in first.sentence
+    assert "not certainty; the tables have exact intervals." in first.sentence
+    assert re.search(r"\[100\.0, 100\.0\] exact \[9\d\.\d, 100\.0\]", text)
     assert re.search(r"identical on all \d+ shifted pairs\.", second.sentence)
     assert "Naming the older year changes the distance to the survey on none" in third.sentence
     even = cc.findings(path, "uniform")[0].sentence
@@ -612,8 +614,8 @@ def test_the_page_computes_what_the_tables_hold(study: Path, page: str, tmp_path
     pairs = {row["pair_id"]: row for row in Study.open(study).pairs().to_pylist()}
     for survey, topic, region, measure, group, cell in found:
         if (survey, topic, region) == (-1, -1, -1):
-            estimate, _, _, n = data["cells"][measure][0][group]
-            assert cell["n"] == n, (measure, group)
+            estimate, _, _, n, few = data["cells"][measure][0][group]
+            assert (cell["n"], few) == (n, 0 < n < 20), (measure, group)
             if estimate is None:
                 assert cell["estimate"] is None
             else:

@@ -116,7 +116,7 @@ def _grid(layout: WideTable, header: list[str], lines: list[Line], measures: ran
             estimate, interval, n = cells[j]
             text = Text(estimate)
             count = f"n={n}" if n and intervals and not one_n else ""
-            for below in (interval, count):
+            for below in (interval.replace("] exact [", "]\nexact ["), count):
                 if below:
                     text.append(f"\n{below}", style="dim")
             texts.append(text)

@@ -26,6 +26,7 @@ from chronocore.errors import (
 )
 from chronocore.figures import FiguresResult, figures
 from chronocore.inference import BootstrapResult, bootstrap
+from chronocore.intervals import exact_share
 from chronocore.metrics import (
     WeightedDistributions,
     direction_cosine,
@@ -117,6 +118,7 @@ __all__ = [
     "design_mean",
     "design_shares",
     "direction_cosine",
+    "exact_share",
     "explain",
     "export_run",
     "false_discovery",

@@ -187,7 +187,9 @@ class ScoreSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     ``cluster`` is what intervals resample: single pairs, or all pairs of a country or of a
     variable (``survey`` and ``variable`` together) at once. ``gold_error`` carries the surveys'
-    own sampling error into every interval.
+    own sampling error into every interval. ``exact_intervals`` says which shares of independent
+    pairs have an exact (Clopper-Pearson) interval beside the percentile one: those of 0 and
+    100 % (``ends``), or all.
     """
 
     tau: float = 0.10
@@ -197,6 +199,7 @@ class ScoreSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     seed: int = 0
     cluster: Literal["pair", "country", "variable"] = "pair"
     gold_error: bool = False
+    exact_intervals: Literal["ends", "all"] = "ends"
 
 
 class StudyConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

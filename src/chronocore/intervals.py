@@ -32,6 +32,7 @@ __all__ = [
     "column_estimates",
     "ends",
     "ends_of_cells",
+    "exact_share",
     "level_ends",
     "median_laws",
     "moved_back",
@@ -170,6 +171,55 @@ def _one_level(
                 column[kept], unit[kept], len(units), np.array([0.5]), base, n_resamples
             )[:, 0]
     return out
+
+
+def exact_share(hits: Any, n: Any, confidence_level: float = 0.95) -> tuple[Floats, Floats]:
+    """Return the exact (Clopper-Pearson) interval of a share of independent cases.
+
+    Parameters
+    ----------
+    hits, n : int, or array-like of int
+        Cases that count, from 0 up to all ``n``; ``n`` at least 1.
+    confidence_level : float
+        In (0, 1).
+
+    Returns
+    -------
+    low, high : float64, or array of float64
+        In [0, 1]. They hold the true share in at least ``confidence_level`` of all samples,
+        whatever it is; a share of 0 or 1 keeps its width.
+
+    Raises
+    ------
+    InvalidInputError
+        A count is not a whole number, or out of range.
+
+    Notes
+    -----
+    Definitions, section 9: beside the percentile interval of shares of 0 and 100 %, where no
+    resample differs. The ends are quantiles of beta distributions.
+
+    Examples
+    --------
+    >>> low, high = exact_share([0, 10, 20], 20)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.0, 0.272, 0.832], [0.168, 0.728, 1.0])
+    """
+    if not 0 < confidence_level < 1:
+        raise InvalidInputError(f"confidence_level must lie in (0, 1), not {confidence_level}")
+    count, size = np.broadcast_arrays(
+        np.asarray(hits, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    )
+    good = (size >= 1) & (count >= 0) & (count <= size)
+    if not (good & (np.floor(count) == count) & (np.floor(size) == size)).all():
+        raise InvalidInputError("hits and n must be whole numbers with 0 <= hits <= n and n >= 1")
+    # Imported here: most calls of the library have no such share.
+    from scipy.special import betaincinv
+
+    tail = (1 - confidence_level) / 2
+    low = np.where(count > 0, betaincinv(np.maximum(count, 1), size - count + 1, tail), 0.0)
+    high = np.where(count < size, betaincinv(count + 1, np.maximum(size - count, 1), 1 - tail), 1.0)
+    return low, high
 
 
 def ends(replicates: Floats, confidence_level: float) -> tuple[Floats, Floats]:

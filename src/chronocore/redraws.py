@@ -87,7 +87,7 @@ class GoldRedraws:
         )
 
     @cached_property
-    def _drawn(self) -> tuple[NDArray[np.float64], Integers]:
+    def drawn(self) -> tuple[NDArray[np.float64], Integers]:
         """The redraws of all time points, (R, M), and where each of them begins."""
         rows = self._rows
         return multinomial.redrawn_shares(
@@ -111,7 +111,7 @@ class GoldRedraws:
             raise StudyError(
                 "gold.parquet does not hold the two years of every pair; build it again"
             )
-        shares, starts = self._drawn
+        shares, starts = self.drawn
         found = np.empty((self.repeats, len(row)), dtype=np.int64)
         lengths = self._rows.lengths[row]
         for k in np.unique(lengths):
@@ -240,7 +240,7 @@ class GoldRedraws:
     def _redrawn(self, data: PairPredictions, first: int, last: int) -> PairPredictions:
         """Return predictions beside some redraws of gold, one redraw after the other."""
         repeats = last - first
-        shares, starts = self._drawn
+        shares, starts = self.drawn
         # The time points of the pairs are rows of the gold table: the same flat buffer.
         row = np.searchsorted(self._rows.starts, data.points.starts)
         lengths = np.tile(data.points.lengths, repeats)

@@ -13,6 +13,7 @@ from chronocore.metrics import BOUNDARIES, SHIFTS
 from chronocore.predict import prompts_of
 from chronocore.score import RunSummary, ScoreResult, load_scores, load_summary, tables
 from chronocore.store import Study
+from chronocore.tables import SMALL_N, few_units
 
 __all__ = ["Cell", "Results", "load_results"]
 
@@ -21,12 +22,20 @@ SHIFTED = SHIFTS[1:]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table: estimate, interval and number of pairs."""
+    """A cell of a table: estimate, intervals, and number of pairs and of resampled clusters."""
 
     estimate: float | None = None
     low: float | None = None
     high: float | None = None
     n: int = 0
+    clusters: int | None = None
+    exact_low: float | None = None
+    exact_high: float | None = None
+
+    @property
+    def few(self) -> bool:
+        """Whether it rests on fewer than 20 pairs, or on fewer than 20 clusters."""
+        return few_units(self.n, self.clusters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +122,12 @@ class Results:
         )
 
     @property
+    def few_words(self) -> str:
+        """What too few of are marked: pairs, or pairs or clusters."""
+        clustered = self.summary.settings["cluster"] != "pair"
+        return f"fewer than {SMALL_N} pairs{' or clusters' if clustered else ''}"
+
+    @property
     def tau(self) -> float:
         """Tolerance of accuracy."""
         return float(self.summary.settings["tau"])
@@ -160,7 +175,10 @@ def load_results(study: Study) -> Results:
             key = (
                 name, row["run_id"], row["prediction"], row["group"], row["item"], row["measure"],
             )  # fmt: skip
-            cells[key] = Cell(row["estimate"], row["low"], row["high"], row["n"])
+            cells[key] = Cell(
+                row["estimate"], row["low"], row["high"], row["n"], row["clusters"],
+                row["exact_low"], row["exact_high"],
+            )  # fmt: skip
             if name == "t08":
                 known = predictions.setdefault(row["run_id"], [])
                 if row["prediction"] not in known:

@@ -259,6 +259,9 @@ TABLE = _schema(
         "low": _REAL,
         "high": _REAL,
         "n": pa.int64(),
+        "clusters": pa.int64(),
+        "exact_low": _REAL,
+        "exact_high": _REAL,
     },
     ("group", "measure", "unit", "n"),
 )
@@ -318,6 +321,7 @@ SWEEP = _schema(
         "n": pa.int64(),
         "holds": pa.bool_(),
         "support": _REAL,
+        "clusters": pa.int64(),
     },
     ("cell_id", "run_id", "label", "instruction", "boundaries", "tau", "retain", "cluster",
      "gold_error", "seed", "resamples", "kind", "finding", "group", "measure"),

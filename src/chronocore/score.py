@@ -162,6 +162,7 @@ def score(
     seed: int | None = None,
     cluster: str | None = None,
     gold_error: bool | None = None,
+    exact_intervals: str | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> ScoreResult:
     """Score every run of a study and write its tables.
@@ -184,6 +185,9 @@ def score(
     gold_error : bool, optional
         Carry the surveys' own sampling error into the intervals: each resample also draws the
         gold distributions again, with their effective sample sizes.
+    exact_intervals : {"ends", "all"}, optional
+        Which shares of independent pairs have an exact (Clopper-Pearson) interval beside the
+        percentile one: those of 0 and 100 %, or all.
         All of these default to ``[score]`` in ``study.toml``.
     progress : callable
         Called with a line of text at each step.
@@ -215,6 +219,7 @@ def score(
         "seed": seed,
         "cluster": cluster,
         "gold_error": gold_error,
+        "exact_intervals": exact_intervals,
     }
     settings = msgspec.structs.replace(
         config.score, **{key: value for key, value in given.items() if value is not None}
@@ -376,6 +381,7 @@ def _check(settings: ScoreSettings) -> None:
         ("confidence_level", 0 < settings.confidence_level < 1, "must lie in (0, 1)"),
         ("seed", 0 <= settings.seed < 2**63, f"must lie between 0 and {2**63 - 1}"),
         ("cluster", settings.cluster in CLUSTERS, f"must be one of {', '.join(CLUSTERS)}"),
+        ("exact_intervals", settings.exact_intervals in ("ends", "all"), "must be ends or all"),
     ):  # fmt: skip
         if not holds:
             value = getattr(settings, name)

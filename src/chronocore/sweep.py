@@ -224,6 +224,7 @@ class _Statistic:
     high: float
     n: int
     replicates: Floats
+    clusters: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +250,11 @@ class _Sample:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def n_clusters(self) -> int | None:
+        """How many clusters there are to resample; None where pairs are resampled."""
+        return None if self.clusters is None else len(np.unique(self.clusters))
 
 
 class _Redrawn:
@@ -391,9 +397,12 @@ class _Drawing:
             with np.errstate(invalid="ignore"):
                 replicates = every[list(members)].sum(axis=0) / every.sum(axis=0)
             moved = float(pooled[list(members)].sum() / pooled.sum()) - estimate
-            found[measure, group] = self._moved(
-                finding, "share", estimate, n, replicates,
-                None if sample.redrawn is None else moved, (0.0, 1.0),
+            found[measure, group] = replace(
+                self._moved(
+                    finding, "share", estimate, n, replicates,
+                    None if sample.redrawn is None else moved, (0.0, 1.0),
+                ),
+                clusters=sample.n_clusters,
             )  # fmt: skip
         return found
 
@@ -489,7 +498,8 @@ class _Drawing:
             for column in (values, redrawn)
         )
         moved = None if sample.redrawn is None else pooled - estimate
-        return self._moved(finding, unit, estimate, len(values), replicates, moved, sample.bounds)
+        found = self._moved(finding, unit, estimate, len(values), replicates, moved, sample.bounds)
+        return replace(found, clusters=sample.n_clusters)
 
     def _moved(
         self,
@@ -609,6 +619,7 @@ def _rows(found: Mapping[tuple[str, str], _Statistic]) -> Iterator[dict[str, Any
             "kind": "statistic", "finding": one.finding, "group": group, "measure": measure,
             "unit": one.unit, "estimate": known(one.estimate), "low": known(one.low),
             "high": known(one.high), "n": one.n, "holds": None, "support": None,
+            "clusters": one.clusters,
         }  # fmt: skip
     estimates = {key: one.estimate for key, one in found.items()}
     replicates = {key: one.replicates for key, one in found.items()}
@@ -619,6 +630,7 @@ def _rows(found: Mapping[tuple[str, str], _Statistic]) -> Iterator[dict[str, Any
             "kind": "finding", "finding": claim.finding, "group": "all", "measure": claim.name,
             "unit": None, "estimate": None, "low": None, "high": None, "n": None,
             "holds": None if holds is None else bool(holds), "support": support,
+            "clusters": None,
         }  # fmt: skip
 
 

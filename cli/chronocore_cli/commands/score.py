@@ -58,6 +58,11 @@ def _boundaries(
     default=None,
     help="Carry the surveys' own sampling error into the intervals.",
 )
+@click.option(
+    "--exact-intervals",
+    type=click.Choice(["ends", "all"]),
+    help="Shares with an exact interval beside the bootstrap's: those of 0 and 100 %, or all.",
+)
 @json_option
 def score(
     study: Path,
@@ -69,6 +74,7 @@ def score(
     seed: int | None,
     cluster: str | None,
     gold_error: bool | None,
+    exact_intervals: str | None,
     as_json: bool,
 ) -> None:
     """Score all runs and compute the tables.
@@ -92,6 +98,7 @@ def score(
         seed=seed,
         cluster=cluster,
         gold_error=gold_error,
+        exact_intervals=exact_intervals,
         progress=say,
     )
     from chronocore.tables import settings_line, too_few_resamples

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import altair as alt
 
 from chronocore.figures.svg import FONT, colour
-from chronocore.tables import SMALL_N
+from chronocore.tables import few_units
 
 __all__ = [
     "BOLD",
@@ -130,9 +130,9 @@ def config() -> Spec:
 # -- words ---------------------------------------------------------------------------------------
 
 
-def count(n: int) -> str:
-    """Return "n = 12*"; the star marks few pairs."""
-    return f"n = {n:,}{'*' if 0 < n < SMALL_N else ''}"
+def count(n: int, clusters: int | None = None) -> str:
+    """Return "n = 12*"; the star marks few pairs or clusters."""
+    return f"n = {n:,}{'*' if few_units(n, clusters) else ''}"
 
 
 def width_of(text: str, size: float = FONT_SIZE) -> float:
@@ -411,7 +411,7 @@ def trend(
         for position, cell in enumerate(cells):
             if cell["estimate"] is None:
                 continue
-            few = cell["n"] < SMALL_N
+            few = few_units(cell["n"], cell["clusters"])
             row = {
                 "x": position + shift, "y": cell["estimate"], "low": cell["low"],
                 "high": cell["high"], "s": shape, "k": f"{index}", "c": colour(role),

@@ -59,6 +59,12 @@ __all__ = [
     "topics",
 ]
 
+
+def _count_of(cell: Cell) -> str:
+    """Return "n = 12*" of a cell."""
+    return count(cell.n, cell.clusters)
+
+
 SHIFTED = SHIFTS[1:]
 
 #: More points than this are drawn as counts in a grid.
@@ -273,25 +279,31 @@ def alignment(sheet: Sheet) -> Drawing | str:
         ]
         return label, cells, prediction == "model"
 
-    def n(run: RunSummary, group: str, prediction: str = "model") -> int:
-        return sheet.results.cell("t10", run, group, "tied", None, prediction).n
+    def tied(run: RunSummary, group: str, prediction: str = "model") -> Cell:
+        return sheet.results.cell("t10", run, group, "tied", None, prediction)
 
     if len(sheet.models) > 1:
         lines = [
-            line(f"{sheet.name(run, 20)}{'*' if 0 < n(run, 'all_shifted') < SMALL_N else ''}",
+            line(f"{sheet.name(run, 20)}{'*' if tied(run, 'all_shifted').few else ''}",
                  run, "all_shifted")
             for run in sheet.models
         ]  # fmt: skip
-        counts = ", ".join(f"{sheet.name(run)} {n(run, 'all_shifted'):,}" for run in sheet.models)
+        counts = ", ".join(
+            f"{sheet.name(run)} {tied(run, 'all_shifted').n:,}" for run in sheet.models
+        )
         what = f"One bar a run, on its evaluated shifted pairs ({counts})."
     else:
         (run,) = sheet.models
         lines = [
-            line(f"{words(group)}, {count(n(run, group))}", run, group)
+            line(
+                f"{words(group)}, {_count_of(tied(run, group))}",
+                run,
+                group,
+            )
             for group in (*SHIFTED, "all_shifted")
         ]
         for prediction, name, _, _ in _BESIDE:
-            if n(run, "all_shifted", prediction):
+            if tied(run, "all_shifted", prediction).n:
                 lines.append(line(f"{name}, all", run, "all_shifted", prediction))
         what = f"{sheet.focused} by class of human shift{_faded(sheet)}."
     if not any(cell.estimate is not None for _, cells, _ in lines for cell, _, _ in cells):
@@ -922,7 +934,7 @@ def naming_outcomes(sheet: Sheet) -> Drawing | str:
                 (sheet.results.cell(table, run, group, measure, item), role, on)
                 for measure, _, role, on in _OUTCOMES
             ]
-            lines.append((f"{words(group)}, {count(cells[0][0].n)}", cells, True))
+            lines.append((f"{words(group)}, {_count_of(cells[0][0])}", cells, True))
         panels.append(
             _share_bars(
                 lines, width=WIDTH - extent - 10, extent=extent, step=21,
@@ -1050,7 +1062,7 @@ def default_year(sheet: Sheet) -> Drawing | str:
             points = [
                 {
                     "row": name, "est": cell.estimate, "low": cell.low, "high": cell.high,
-                    "f": colour("surface") if cell.n < SMALL_N else colour(role),
+                    "f": colour("surface") if cell.few else colour(role),
                 }
                 for name, place in zip(keys, places, strict=True)
                 if (cell := sheet.results.cell("t16", run, group, place, "observed")).n

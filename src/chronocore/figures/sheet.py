@@ -12,7 +12,7 @@ from chronocore.figures.svg import MODELS
 from chronocore.metrics import SHIFTS
 from chronocore.results import Cell, Results
 from chronocore.score import RunSummary
-from chronocore.tables import SMALL_N, words
+from chronocore.tables import words
 from chronocore.text import plain
 from chronocore.wording import wordings
 
@@ -85,12 +85,12 @@ class Sheet:
     @property
     def few(self) -> str:
         """What marks few pairs in a figure of points."""
-        return f"Hollow: fewer than {SMALL_N} pairs."
+        return f"Hollow: {self.results.few_words}."
 
     @property
     def star(self) -> str:
         """What marks few pairs in a label."""
-        return f"* fewer than {SMALL_N} pairs."
+        return f"* {self.results.few_words}."
 
     @property
     def left_out(self) -> str:
@@ -210,7 +210,13 @@ class Sheet:
         for group in groups:
             cell: Cell = self.results.cell(table, run, group, measure, **where)
             found.append(
-                {"estimate": cell.estimate, "low": cell.low, "high": cell.high, "n": cell.n}
+                {
+                    "estimate": cell.estimate,
+                    "low": cell.low,
+                    "high": cell.high,
+                    "n": cell.n,
+                    "clusters": cell.clusters,
+                }
             )
         return found
 

@@ -160,8 +160,8 @@ function start() {
         let cell = compute(study, run, measure.key, group.classes, filter);
         const known = (study.cells[measure.key] || [])[index];
         if (whole && known && known[group.key]) {
-          const [estimate, low, high, n] = known[group.key];
-          cell = { estimate, low, high, n };
+          const [estimate, low, high, n, few] = known[group.key];
+          cell = { estimate, low, high, n, few };
         }
         const row = element("tr");
         row.append(element("th", group.label, { scope: "row" }));
@@ -169,7 +169,7 @@ function start() {
         label.append(element("bdi", run.label));
         row.append(label);
         row.append(
-          element("td", cell.n.toLocaleString("en") + (cell.n && cell.n < SMALL_N ? "*" : ""), {
+          element("td", cell.n.toLocaleString("en") + (cell.few || (cell.n && cell.n < SMALL_N) ? "*" : ""), {
             class: "num",
           }),
         );

@@ -77,7 +77,7 @@ def _cell(results: Results, run: Any, measure: Mapping[str, Any], group: str) ->
     if group == "all" and table == "t18":
         table = "t17"
     cell = results.cell(table, run, group, name, item)
-    return [cell.estimate, cell.low, cell.high, cell.n]
+    return [cell.estimate, cell.low, cell.high, cell.n, cell.few]
 
 
 def pair_data(results: Results) -> dict[str, Any]:

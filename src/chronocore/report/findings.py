@@ -94,9 +94,10 @@ def findings_of(
 
 @dataclass(slots=True)
 class _Agreed:
-    """Whether some share was 0% or 100%, and whether that was explained already."""
+    """Whether some share was 0% or 100%, has an exact interval, and was explained already."""
 
     seen: bool = False
+    exact: bool = False
     explained: bool = False
 
 
@@ -123,8 +124,13 @@ class _Writer:
         whole = _whole(cell)
         if whole is None:
             return self.value(cell, "%", "%", interval)
-        self.agreed.seen = True
+        self._see(cell)
         return whole
+
+    def _see(self, cell: Cell) -> None:
+        """Remember that all or none was said, and whether the tables have its exact interval."""
+        self.agreed.seen = True
+        self.agreed.exact |= cell.exact_low is not None
 
     def of(self, cell: Cell, kind: str = "") -> str:
         """Return "3 of 56 pairs (5.4% [0.0, 12.5])", "all 56 pairs" or "none of 56 pairs".
@@ -134,7 +140,7 @@ class _Writer:
         whole = _whole(cell)
         if whole is None:
             return f"{_hits(cell)} of {_pairs(cell.n, kind)} ({self.value(cell, '%', '%')})"
-        self.agreed.seen = True
+        self._see(cell)
         if cell.n == 1:
             noun = f"{kind} pair" if kind else "pair"
             return f"the only {noun}" if whole == "all" else f"none (there is one {noun})"
@@ -142,7 +148,7 @@ class _Writer:
 
     def watch(self, cell: Cell, what: str) -> None:
         """Remember a cell that rests on few pairs."""
-        if 0 < cell.n < SMALL_N and what not in self._few:
+        if cell.few and what not in self._few:
             self._few.append(what)
 
     def caution(self) -> str:
@@ -152,10 +158,12 @@ class _Writer:
             self.agreed.explained = True
             text += (
                 " All or none stands without an interval: resamples of equal values are equal, "
-                "which is a limit of the bootstrap and not certainty."
+                "which is a limit of the bootstrap and not certainty"
+                + ("; the tables have exact intervals." if self.agreed.exact else ".")
             )
         if self._few:
-            text += f" Fewer than {SMALL_N} pairs, so only indicative: {_list(self._few)}."
+            words = self.results.few_words
+            text += f" {words[0].upper()}{words[1:]}, so only indicative: {_list(self._few)}."
         return text
 
 
@@ -195,7 +203,7 @@ def _order(first: Cell, last: Cell) -> int:
     """
     if first.low is None or first.high is None or last.low is None or last.high is None:
         return 0
-    if any(cell.low == cell.high and cell.n < SMALL_N for cell in (first, last)):
+    if any(cell.low == cell.high and cell.few for cell in (first, last)):
         return 0
     return -1 if first.high < last.low else 1 if first.low > last.high else 0
 

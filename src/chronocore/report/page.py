@@ -36,7 +36,6 @@ from chronocore.results import Results
 from chronocore.schema import chronocore_version
 from chronocore.score import RunSummary
 from chronocore.tables import (
-    SMALL_N,
     TABLES,
     WideTable,
     gold_error_words,
@@ -260,7 +259,7 @@ def _overview(results: Results, rests_on: dict[str, Basis]) -> list[Row]:
                 if cell.low is not None
                 else ""
             )
-            mark = "*" if 0 < cell.n < SMALL_N else ""
+            mark = "*" if cell.few else ""
             cells.append((f"{number(cell.estimate, unit)}{mark}", interval))
         own = rests_on[run.label]
         rows.append(
@@ -650,7 +649,7 @@ def page(results: Results, gallery: Gallery, shown: Sequence[Section]) -> str:
         boundaries=_boundaries(results),
         level=results.level,
         tau=results.tau_text,
-        small=SMALL_N,
+        few=results.few_words,
         references_only=all(run.engine == "reference" for run in results.evaluated),
         light=Markup(_variables(0)),
         dark=Markup(_variables(1)),

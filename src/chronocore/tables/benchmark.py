@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from chronocore.identity import derived_seed
 from chronocore.intervals import cell_shares
 from chronocore.metrics import BOUNDARIES, SHIFTS
-from chronocore.tables.cells import POOLED, SHIFTED, Cells, Context, TableSpec, clusters_of
+from chronocore.tables.cells import POOLED, SHIFTED, Cells, Context, TableSpec, clusters_of, sampled
 from chronocore.tables.intervals import UnitBootstrap
 from chronocore_kernels.jit import threads
 
@@ -135,11 +135,14 @@ def _mode_change(cells: Cells, context: Context) -> None:
                     clusters=clusters_of(context, rows),
                     redrawn=None if redrawn is None else redrawn[:, rows],
                 )  # fmt: skip
-            for measure, share, low, high in zip(
-                ("mode_kept", "mode_changed"), *(100 * part for part in found), strict=True
-            ):
+            moved = int(changed[rows].sum())
+            for measure, hits, share, low, high in zip(
+                ("mode_kept", "mode_changed"), (len(rows) - moved, moved),
+                *(100 * part for part in found), strict=True,
+            ):  # fmt: skip
                 cells.add(survey=survey, group=group, measure=measure, unit="%", estimate=share,
-                          low=low, high=high, n=len(rows))  # fmt: skip
+                          low=low, high=high, n=len(rows),
+                          **sampled(context, rows, hits, redrawn is None))  # fmt: skip
 
 
 def _boundary_sets(cells: Cells, context: Context) -> None:

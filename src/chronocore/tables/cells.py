@@ -17,7 +17,7 @@ from chronocore import schema
 from chronocore.config import ScoreSettings
 from chronocore.effective_size import basis_of_sizes, effective_sizes
 from chronocore.identity import derived_seed
-from chronocore.intervals import SMALL_N
+from chronocore.intervals import SMALL_N, exact_share
 from chronocore.metrics import BOUNDARIES, SHIFTS
 from chronocore.noise import NoiseResult
 from chronocore.scores import Flags, Floats, Integers, PairScores
@@ -43,6 +43,7 @@ __all__ = [
     "View",
     "by_shift",
     "clusters_of",
+    "sampled",
 ]
 
 #: The value of ``survey`` in rows over the pairs of all surveys.
@@ -312,6 +313,19 @@ def clusters_of(context: Context, pairs: Integers) -> Integers | None:
     return labels[cluster].codes[pairs] if cluster in labels else None
 
 
+def sampled(
+    context: Context, pairs: Integers, hits: int | None = None, pairs_alone: bool = True
+) -> dict[str, Any]:
+    """Return what is resampled in a cell of some rows of ``pairs.parquet``, for :meth:`Cells.add`.
+
+    ``hits`` are the pairs that a share counts.
+    """
+    clusters = clusters_of(context, pairs)
+    if clusters is not None:
+        return {"clusters": len(np.unique(clusters)), "pairs_alone": False}
+    return {"hits": hits, "pairs_alone": pairs_alone}
+
+
 _BLANK = np.array([np.nan])
 
 
@@ -343,15 +357,21 @@ class Cells:
         prediction: str | None = None,
         survey: str | None = None,
         item: str | None = None,
+        clusters: int | None = None,
+        hits: int | None = None,
+        pairs_alone: bool = True,
     ) -> None:
         """Add a row; a number that is NaN is missing.
 
         An end that is still to be drawn is an array of one number, read when the table is made.
+        ``clusters``, ``hits`` and ``pairs_alone`` are as in an
+        :class:`~chronocore.tables.intervals.Estimate`.
         """
         self.rows.append(
             (
                 run_id, label, prediction, survey, group, item, measure, unit,
                 None if estimate != estimate else float(estimate), low, high, int(n),
+                clusters, hits, pairs_alone,
             )
         )  # fmt: skip
 
@@ -430,7 +450,8 @@ class Cells:
             run_id=evaluation.run_id, label=evaluation.label, prediction=view.prediction,
             survey=view.survey, group=group, item=item, measure=measure or quantity.measure,
             unit=quantity.unit, estimate=found.estimate[0], low=found.low, high=found.high,
-            n=found.n,
+            n=found.n, clusters=found.clusters, pairs_alone=found.pairs_alone,
+            hits=None if found.hits is None else int(found.hits[0]),
         )  # fmt: skip
         return found
 
@@ -454,18 +475,48 @@ class Cells:
                     run_id=evaluation.run_id, label=evaluation.label, prediction=view.prediction,
                     survey=view.survey, group=group, item=item, measure=name, unit="%",
                     estimate=found.estimate[j], low=found.low[j : j + 1],
-                    high=found.high[j : j + 1], n=found.n,
+                    high=found.high[j : j + 1], n=found.n, clusters=found.clusters,
+                    hits=None if found.hits is None else int(found.hits[j]),
+                    pairs_alone=found.pairs_alone,
                 )  # fmt: skip
         return found
 
     def table(self) -> pa.Table:
         """Return the rows, schema :data:`chronocore.schema.TABLE`; intervals must be finished."""
-        columns = list(zip(*self.rows, strict=True)) or [()] * len(schema.TABLE)
-        named: dict[str, Any] = dict(zip(schema.TABLE.names, columns, strict=True))
+        names = [name for name in schema.TABLE.names if not name.startswith("exact_")]
+        names += ["hits", "pairs_alone"]
+        columns = list(zip(*self.rows, strict=True)) or [()] * len(names)
+        named: dict[str, Any] = dict(zip(names, columns, strict=True))
+        hits, alone = named.pop("hits"), named.pop("pairs_alone")
         for name in ("low", "high"):
-            ends = np.array(list(map(_scalar, named[name])), dtype=np.float64)
-            named[name] = pa.array(ends, pa.float64(), mask=np.isnan(ends))
+            named[name] = np.array(list(map(_scalar, named[name])), dtype=np.float64)
+        named |= self._exact(named, hits, np.array(alone, dtype=bool))
+        for name in ("low", "high", "exact_low", "exact_high"):
+            named[name] = pa.array(named[name], pa.float64(), mask=np.isnan(named[name]))
         return pa.table(named, schema=schema.TABLE)
+
+    def _exact(
+        self, named: dict[str, Any], hits: Sequence[int | None], alone: Flags
+    ) -> dict[str, Floats]:
+        """Return exact intervals of shares of independent pairs, NaN where there is none.
+
+        A share of 0 or 100 % has one where no resample differs from it; with
+        ``exact_intervals = "all"`` every share whose interval the pairs alone make.
+        """
+        settings = self.context.settings
+        n = np.array(named["n"], dtype=np.int64)
+        counted = np.array([-1 if one is None else one for one in hits], dtype=np.int64)
+        shown = (counted >= 0) & (n > 0)
+        at_end = ((counted == 0) | (counted == n)) & (named["low"] == named["high"])
+        if settings.exact_intervals == "all":
+            shown &= at_end | alone
+        else:
+            shown &= at_end
+        found = {name: np.full(len(n), np.nan) for name in ("exact_low", "exact_high")}
+        if shown.any():
+            low, high = exact_share(counted[shown], n[shown], settings.confidence_level)
+            found["exact_low"][shown], found["exact_high"][shown] = 100 * low, 100 * high
+        return found
 
 
 def _scalar(end: float | Floats) -> float:

@@ -164,6 +164,7 @@ def _differences(cells: Cells, context: Context) -> None:
             unit="pp" if quantity.unit == "%" else quantity.unit,
             estimate=one.estimate * quantity.scale, low=one.simultaneous_low * quantity.scale,
             high=one.simultaneous_high * quantity.scale, n=one.n,
+            clusters=None if settings.cluster == "pair" else one.units,
         )  # fmt: skip
     if not len(cells):
         return

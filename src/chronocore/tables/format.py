@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,8 @@ __all__ = [
     "REMARKS_METADATA",
     "SETTINGS_METADATA",
     "WideTable",
+    "few_legend",
+    "few_units",
     "format_table",
     "gold_error_words",
     "number",
@@ -259,7 +261,7 @@ def _filled(
 def _page_caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> str:
     parts = [spec.note, *remarks(table)]
     if any(_mark(row) and row["estimate"] is not None for row in rows):
-        parts.append(f"* fewer than {SMALL_N} pairs.")
+        parts.append(few_legend(rows))
     used = (table.schema.metadata or {}).get(SETTINGS_METADATA)
     if used is not None and any(row["low"] is not None for row in rows):
         parts.append(settings_line(json.loads(used), intervals=False))
@@ -270,15 +272,33 @@ def _caption(spec: TableSpec, table: pa.Table, rows: list[dict[str, Any]]) -> st
     parts = [spec.note, *remarks(table)]
     intervals = [row for row in rows if row["low"] is not None]
     if any(_mark(row) for row in rows if row["estimate"] is not None):
-        parts.append(f"* fewer than {SMALL_N} pairs.")
+        parts.append(few_legend(rows))
     if any(row["low"] == row["high"] and row["unit"] in ("%", "pp") for row in intervals):
         parts.append(
             "An interval without width: all pairs of the cell agree, which resampling cannot vary."
         )
+    parts += _about_exact(intervals)
     used = (table.schema.metadata or {}).get(SETTINGS_METADATA)
     if used is not None and intervals:
         parts.append(settings_line(json.loads(used)))
     return " ".join(parts)
+
+
+def _about_exact(rows: list[dict[str, Any]]) -> list[str]:
+    """Return what exact intervals are, and why shares without width have none."""
+    said = []
+    if any(row["exact_low"] is not None for row in rows):
+        said.append("Exact: the Clopper-Pearson interval of a share of independent pairs.")
+    bare = [
+        row
+        for row in rows
+        if row["unit"] == "%" and row["low"] == row["high"] and row["exact_low"] is None
+    ]
+    if any(row["clusters"] is not None for row in bare):
+        said.append("There is no exact interval where whole clusters are resampled.")
+    if any(row["clusters"] is None for row in bare):
+        said.append("There is no exact interval of weighted shares and of shared credit.")
+    return said
 
 
 def _heading(measure: str, unit: str) -> str:
@@ -323,13 +343,28 @@ def _mark(row: dict[str, Any]) -> str:
     # Rows over models have a label and no run; their n counts models.
     over_models = row["run_id"] is None and row["label"] is not None
     counted = over_models or row["unit"] in ("pairs", "count", "year", "d_h", "concordance")
-    return "" if counted or not 0 < row["n"] < SMALL_N else "*"
+    return "*" if not counted and few_units(row["n"], row["clusters"]) else ""
+
+
+def few_units(n: int, clusters: int | None) -> bool:
+    """Return whether a cell rests on fewer than 20 pairs, or on fewer than 20 clusters."""
+    return 0 < n < SMALL_N or (clusters is not None and 0 < clusters < SMALL_N)
+
+
+def few_legend(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the star of cells means."""
+    clustered = any(row["clusters"] is not None for row in rows)
+    return f"* fewer than {SMALL_N} pairs{' or clusters' if clustered else ''}."
 
 
 def _interval(row: dict[str, Any]) -> str:
     if row["low"] is None:
         return ""
-    return f"[{number(row['low'], row['unit'])}, {number(row['high'], row['unit'])}]"
+    text = f"[{number(row['low'], row['unit'])}, {number(row['high'], row['unit'])}]"
+    if row["exact_low"] is None:
+        return text
+    exact = f"[{number(row['exact_low'], row['unit'])}, {number(row['exact_high'], row['unit'])}]"
+    return f"{text} exact {exact}"
 
 
 def wide(name: str, table: pa.Table, *, thousands: bool = True) -> WideTable:

@@ -24,6 +24,7 @@ from chronocore.tables.cells import (
     View,
     by_shift,
     clusters_of,
+    sampled,
 )
 from chronocore.tables.measures import MEDIAN_COSINE, MEDIAN_RATIO, OUTCOME, ZERO_SHIFT
 
@@ -129,6 +130,7 @@ def _instructions(cells: Cells, context: Context) -> None:
                     run_id=runs.run_id, label=runs.label, prediction="model", survey=POOLED,
                     group=group, item=instruction, measure="mean_distance", unit="W",
                     estimate=estimate, low=low, high=high, n=len(rows),
+                    **sampled(context, scores.pair[rows]),
                 )  # fmt: skip
                 cells.shares(*where, OUTCOME, item=instruction, only=("both",))
                 for quantity in (ZERO_SHIFT, MEDIAN_RATIO, MEDIAN_COSINE):
@@ -158,7 +160,7 @@ def _repeats(cells: Cells, context: Context) -> None:
                     run_id=run.run_id, label=run.label, prediction="model", survey=POOLED,
                     group=POOLED, item=kind, measure=measure, unit=unit,
                     estimate=result.estimate * scale, low=low * scale, high=high * scale,
-                    n=int(chosen.sum()),
+                    n=int(chosen.sum()), clusters=len(np.unique(run.unit[chosen])),
                 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, Protocol
 
@@ -96,12 +96,28 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Statistics of one cell: scalars as arrays of shape (1,), shares of shape (c,)."""
+    """Statistics of one cell: scalars as arrays of shape (1,), shares of shape (c,).
+
+    Attributes
+    ----------
+    estimate, low, high : (c,) float64
+    n : int
+        Pairs.
+    clusters : int or None
+        Clusters that are resampled; None where pairs are.
+    hits : (c,) int64 or None
+        Pairs that a share of independent pairs counts; None for other statistics.
+    pairs_alone : bool
+        Whether nothing but the choice of pairs makes the interval.
+    """
 
     estimate: Floats
     low: Floats
     high: Floats
     n: int
+    clusters: int | None = None
+    hits: Integers | None = None
+    pairs_alone: bool = True
 
 
 class Intervals(Protocol):
@@ -238,7 +254,9 @@ class PairBootstrap:
             share = np.array([n - hits, hits]) / n
             found = _unfinished(share * scale, n)
             self._counts.add(np.array([n - hits, hits], dtype=np.int64), seed, found, n, scale)
-            return Estimate(found.estimate[1:], found.low[1:], found.high[1:], n)
+            return Estimate(
+                found.estimate[1:], found.low[1:], found.high[1:], n, hits=np.array([hits])
+            )
         numbers = np.asarray(values, dtype=np.float64)
         if quantity.weights is not None:
             weights = quantity.weights(scores, rows)
@@ -265,7 +283,7 @@ class PairBootstrap:
         if not n:
             return _nothing(len(shares.names))
         counts = np.bincount(shares.codes(scores)[rows], minlength=len(shares.names))
-        found = _unfinished(counts / n * 100, n)
+        found = replace(_unfinished(counts / n * 100, n), hits=counts)
         self._counts.add(counts.astype(np.int64), seed, found, n, 100)
         return found
 
@@ -439,8 +457,13 @@ class UnitBootstrap:
             self._ask(
                 quantity, "shares", 2, scores, rows, values, None, seed, found, quantity.scale
             )
-            return Estimate(found.estimate[1:], found.low[1:], found.high[1:], n)
-        found = _unfinished(estimate, n)
+            hits = np.array([np.count_nonzero(values)])
+            own = replace(self._sampled(scores, rows, hits), n=n)
+            return replace(own, estimate=found.estimate[1:], low=found.low[1:], high=found.high[1:])
+        found = replace(
+            self._sampled(scores, rows), estimate=estimate, low=estimate * np.nan,
+            high=estimate * np.nan, n=n,
+        )  # fmt: skip
         self._ask(
             quantity, quantity.statistic, 0, scores, rows, values, weights, seed, found,
             quantity.scale,
@@ -456,9 +479,24 @@ class UnitBootstrap:
             return self._pairs.shares(shares, scores, rows, seed)
         codes = shares.codes(scores)[rows]
         n_classes = len(shares.names)
-        found = _unfinished(np.bincount(codes, minlength=n_classes) / n * 100, n)
+        counts = np.bincount(codes, minlength=n_classes)
+        blank = _unfinished(counts / n * 100, n)
+        found = replace(
+            self._sampled(scores, rows, counts), estimate=blank.estimate, low=blank.low,
+            high=blank.high, n=n,
+        )  # fmt: skip
         self._ask(shares, "shares", n_classes, scores, rows, codes, None, seed, found, 100.0)
         return found
+
+    def _sampled(
+        self, scores: PairScores, rows: Integers, hits: Integers | None = None
+    ) -> Estimate:
+        """Return an estimate that says what is resampled, and nothing else yet."""
+        blank = np.full(1, np.nan)
+        if self.clusters is not None:
+            clusters = len(np.unique(self.clusters[scores.pair[rows]]))
+            return Estimate(blank, blank, blank, len(rows), clusters, None, False)
+        return Estimate(blank, blank, blank, len(rows), None, hits, False)
 
     def _ask(
         self,

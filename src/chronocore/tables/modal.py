@@ -13,7 +13,7 @@ from chronocore.metrics import SHIFTS
 from chronocore.modal import HALF, ModalAnswers
 from chronocore.redraws import GoldRedraws
 from chronocore.scores import Flags, Floats, Integers, PairScores
-from chronocore.tables.cells import Cells, Context, TableSpec, clusters_of
+from chronocore.tables.cells import Cells, Context, TableSpec, clusters_of, sampled
 from chronocore.tables.intervals import UnitBootstrap
 from chronocore.tolerance import below
 
@@ -79,6 +79,7 @@ def _add(
         group=where["group"], measure=measure.name, unit="%", n=len(rows),
         estimate=estimate * 100, low=low * 100, high=high * 100, run_id=where["run_id"],
         label=where["label"], prediction=where["prediction"], survey=where["survey"],
+        **sampled(context, pair[rows], int(values.sum()), redrawn is None),
     )  # fmt: skip
 
 
