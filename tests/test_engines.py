@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import shutil
 import signal
@@ -97,7 +98,21 @@ def test_a_lost_request_and_one_inside_that_failed_are_errors_the_rest_is_there(
     lost = list(vllm({"lose": 7}).answers(requests(20)))
     assert len(lost) == 20
     assert [a.prompt_id for a in lost if a.error] == ["q7"]
-    assert {a.error for a in vllm({"finish": "abort"}).answers(requests(3))} == {"engine"}
+    for word in ("abort", "error", "weary", "content_filter"):
+        assert {a.error for a in vllm({"finish": word}).answers(requests(3))} == {"engine"}
+    for word in ("stop", "length", "max_tokens"):
+        answers = list(vllm({"finish": word}).answers(requests(3)))
+        assert {(a.error, a.finish_reason) for a in answers} == {(None, word)}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"hf_token": "abc"}, {"a": {"api_key": "abc"}}, {"rope_theta": math.nan}, {"x": [math.inf]}],
+)
+def test_engine_arguments_hold_no_key_and_finite_numbers(vllm, arguments):
+    with pytest.raises(ConfigurationError) as caught:
+        vllm(engine_args=arguments)
+    assert "abc" not in str(caught.value)
 
 
 def test_prompts_over_the_limit_are_error_rows_and_the_rest_completes(vllm):

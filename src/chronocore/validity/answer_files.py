@@ -14,6 +14,7 @@ import pyarrow as pa
 from chronocore.engines import Answer, Request, RunSettings
 from chronocore.engines.base import STATUSES
 from chronocore.errors import ConfigurationError, InvalidInputError
+from chronocore.finish_reasons import ending
 from chronocore.text import LONGEST_NAME, is_plain_name, plain
 from chronocore.validity.own_files import blank, read_own_file, whole_number
 
@@ -208,6 +209,8 @@ def _answer(row: Mapping[str, Any], key: Key, kind: str, where: str) -> Answer:
             f"{where}: status {status!r}, and yet there is a "
             f"{'score' if kind == 'score' else 'distribution'}; leave one of them empty"
         )
+    if ending(row.get("finish_reason")) == "error":
+        return Answer(key[0], key[1], error="endpoint")  # what was broken off is no answer
     without = text is None and values is None
     given = without and status is not None and status not in _USABLE
     reason = row.get("reason")
