@@ -25,6 +25,7 @@ from chronocore.validity import (
     distribution_components,
     frechet_deviation,
 )
+from chronocore.validity.component_intervals import deviation_interval, signal_interval
 
 NSR = json.loads((CASES / "nsr.json").read_text())
 
@@ -180,7 +181,7 @@ def test_resamples_follow_the_law_of_the_bootstrap():
             (model, "q", "standard", v, None, float(x), "ok") for v, x in enumerate(answers[model])
         ]
         rows += [(model, "q", "standard", 0, s, float(x), "ok") for s, x in enumerate(drawn[model])]
-    found = components(frame(rows), n_resamples=4000, seed=5)
+    found = components(frame(rows), n_resamples=4000, seed=5, intervals="percentile")
     index = rng.integers(0, 30, (4000, 30))
     row = found.table.to_pylist()[0]
 
@@ -423,3 +424,83 @@ def test_interpreted_kernels_give_the_same_bits(child_environment):
         for jit in ("0", "1")
     }
     assert len(printed) == 1
+
+
+# Intervals in closed form
+
+
+def test_the_interval_of_a_deviation_is_that_of_a_chi_square_variable():
+    from scipy.stats import chi2
+
+    rng = np.random.default_rng(0)
+    answers = rng.standard_normal((50, 10))
+    low, high = deviation_interval(answers, 1.0, 0.9)
+    deviation = answers.std(axis=1, ddof=1)
+    assert np.allclose(low, deviation * np.sqrt(9 / chi2.ppf(0.95, 9)))
+    assert np.allclose(high, deviation * np.sqrt(9 / chi2.ppf(0.05, 9)))
+    missing = np.concatenate([answers, np.full((50, 5), np.nan)], axis=1)
+    again = deviation_interval(missing[:, ::-1], 1.0, 0.9)
+    assert np.allclose(again[0], low)
+    assert np.allclose(again[1], high)
+
+
+def test_equal_answers_do_not_show_that_the_next_is_the_same():
+    from scipy.stats import beta
+
+    rows = np.array([[4.0] * 10, [4.0] * 9 + [5.0], [4.0, *[np.nan] * 9], [np.nan] * 10])
+    low, high = deviation_interval(rows, 1.0, 0.95)
+    share = beta.ppf(0.975, 0.5, 10.5)
+    assert (low[0], high[0]) == (0.0, pytest.approx(np.sqrt(share * (1 - share))))
+    assert 0 < low[1] < rows[1].std(ddof=1) < high[1]
+    assert np.isnan(low[2:]).all()
+    assert np.isnan(high[2:]).all()
+    # Twice the step, twice the width; where nothing ever differs, nothing is known of steps.
+    assert deviation_interval(rows[:1], 2.0, 0.95)[1][0] == pytest.approx(2 * high[0])
+    assert deviation_interval(rows[:1], 0.0, 0.95)[1][0] == 0.0
+
+
+def test_the_signal_of_models_without_a_difference_may_be_zero():
+    rng = np.random.default_rng(4)
+    alike = rng.standard_normal((8, 30))
+    low, _ = signal_interval(alike, float(alike.mean(axis=1).std(ddof=1)), 0.95)
+    assert low == 0.0
+    apart = alike + 3 * np.arange(8)[:, None]
+    estimate = float(apart.mean(axis=1).std(ddof=1))
+    low, high = signal_interval(apart, estimate, 0.95)
+    assert 0.95 * estimate < low < estimate < high < 1.05 * estimate
+    # What a prompt does to all models alike does not count.
+    shared = apart + 5 * rng.standard_normal(30)
+    again = signal_interval(shared, float(shared.mean(axis=1).std(ddof=1)), 0.95)
+    assert again[1] - again[0] < 1.01 * (high - low)
+    exact = np.repeat(np.arange(3.0)[:, None], 5, axis=1)
+    assert signal_interval(exact, 1.0, 0.95) == (1.0, 1.0)
+
+
+def test_intervals_hold_their_parts_and_the_percentile_stays_a_setting():
+    rng = np.random.default_rng(2)
+    rows = []
+    for m in range(4):
+        for v in range(30):
+            rows.append((f"m{m}", "q", "standard", v, None, float(m + rng.integers(1, 4)), "ok"))
+        for s in range(10):
+            rows.append((f"m{m}", "q", "standard", 0, s, float(m + rng.integers(1, 3)), "ok"))
+    own = components(frame(rows), n_resamples=200).table.to_pylist()
+    other = components(frame(rows), n_resamples=200, intervals="percentile").table.to_pylist()
+    for a, b in zip(own, other, strict=True):
+        for name in ("sigma_seed", "sigma_prompt", "sigma_culture", "nsr"):
+            assert a[name] == b[name]
+            assert a[f"{name}_low"] <= a[name] <= a[f"{name}_high"]
+            assert a[f"{name}_low"] != b[f"{name}_low"]
+    # Nothing is drawn.
+    assert own == components(frame(rows), n_resamples=200, seed=9).table.to_pylist()
+    with pytest.raises(cc.InvalidInputError, match="intervals 'bca' are none of"):
+        components(frame(rows), intervals="bca")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", range(6))
+def test_intervals_hold_what_they_say_in_simulated_panels(place):
+    from chronocore_bench.coverage_validity import PANELS, panel_coverage
+
+    for row in panel_coverage(PANELS[place], samples=25, seed=1):
+        assert 0.93 <= row.coverage <= 0.985, row

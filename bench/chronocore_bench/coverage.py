@@ -21,6 +21,7 @@ import chronocore as cc
 from chronocore.errors import InvalidInputError
 from chronocore.intervals import cell_interval
 from chronocore.tolerance import at_least, at_most
+from chronocore_bench import coverage_validity
 from chronocore_bench.markdown import replace_table
 
 __all__ = [
@@ -456,6 +457,9 @@ def _main(arguments: Sequence[str]) -> int:
         print(result.markdown())
         print()
         print(designs.markdown())
+        progress("panels of measurement validity; for one Markdown file: coverage_validity FILE")
+        print()
+        print(coverage_validity.markdown())
     return 0
 
 

@@ -199,6 +199,10 @@ def _run_lines(folder: Path, results: list[RunResult]) -> list[str]:
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
 )  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option(
+    "--intervals", type=click.Choice(["chi-square", "percentile"]), default="chi-square",
+    show_default=True, help="How intervals of components and ratios are made.",
+)  # fmt: skip
 @json_option
 def score(
     folder: Path,
@@ -206,6 +210,7 @@ def score(
     resamples: int,
     confidence_level: float,
     seed: int,
+    intervals: str,
     as_json: bool,
 ) -> None:
     """Compute components, noise-to-signal ratios, rates and their tables.
@@ -222,6 +227,7 @@ def score(
         n_resamples=resamples,
         confidence_level=confidence_level,
         seed=seed,
+        intervals=intervals,
     )
     lines = []
     if result.models:

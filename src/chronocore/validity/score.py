@@ -140,6 +140,7 @@ def score(
     n_resamples: int = 1000,
     confidence_level: float = 0.95,
     seed: int = 0,
+    intervals: str = "chi-square",
 ) -> ValidityScore:
     """Compute components, ratios, rates and their tables from the answers in a folder.
 
@@ -149,7 +150,7 @@ def score(
     Parameters
     ----------
     folder : path
-    culture_base, n_resamples, confidence_level, seed
+    culture_base, n_resamples, confidence_level, seed, intervals
         As for :func:`chronocore.validity.components`.
 
     Returns
@@ -174,6 +175,7 @@ def score(
             n_resamples=n_resamples,
             confidence_level=confidence_level,
             seed=seed,
+            intervals=intervals,
         )
         write_parquet(_root(folder) / "components.parquet", found.table)
         made += component_tables(found, protocol, load_runs(folder).to_pylist())

@@ -186,6 +186,9 @@ def component_tables(
     everything = result.table.to_pylist()
     n_items = len(result.grid.items)
     level = f"{result.confidence_level * 100:g}% bootstrap interval over variants and seeds"
+    own_level = level
+    if result.intervals == "chi-square":
+        own_level = f"{result.confidence_level * 100:g}% chi-square interval"
     native = [wording == protocol.wording for _, wording in result.grid.items]
     rows = [row for i, row in enumerate(everything) if native[i % n_items]]
     ok = result.values.status == "ok"
@@ -304,7 +307,7 @@ def component_tables(
         _table(
             "validity-grid",
             "Components of every model and item",
-            f"{level}. Without two valid answers a component is undefined, never 0.",
+            f"{own_level}. Without two valid answers a component is undefined, never 0.",
             (
                 _MODEL,
                 *_ASKED,
