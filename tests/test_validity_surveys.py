@@ -235,6 +235,27 @@ def test_the_shipped_presets_read_what_a_map_needs_beside_their_questions(tmp_pa
         cc.survey_microdata(path, preset="ivs", variables=["E003"])
 
 
+def test_labels_as_the_source_of_scales_do_not_refuse_an_index_below_0(tmp_path):
+    pytest.importorskip("pyreadstat")
+    people = people_of(n=40)
+    layout = with_indices(wvs_timeseries(people, asked(*PLAIN)), people)
+    for name in PLAIN:
+        layout.value_labels[name] = {
+            code: label
+            for code, label in layout.value_labels[name].items()
+            if not label.startswith("Other answer")
+        }
+    path = write(layout, tmp_path / "WVS_Time_Series.sav")
+    data = cc.survey_microdata(
+        path, preset="wvs-timeseries", items="labels", variables=list(ITEMS), confirmed=PLAIN
+    )
+    codes = {item.variable: [option.code for option in item.options] for item in data.items}
+    assert codes["Y003"] == [-2, -1, 0, 1, 2]
+    found = v.country_means(data)
+    expected = v.survey_means([path], preset="wvs-timeseries")
+    assert np.allclose(found.means, expected.means)
+
+
 def test_the_trend_file_and_wave_7_make_their_indices(tmp_path, run_cli):
     people = people_of(n=40, waves=((5, 2017),), study="evs")
     path = write(evs_trend(people, QUESTIONS), tmp_path / "ZA7503.csv")

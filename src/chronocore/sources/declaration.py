@@ -147,7 +147,7 @@ def declare(source: Source, base: Path) -> Declaration:
         year_codes={**preset.year_codes, **(source.year_codes or {})},
         country=source.country or (None if source.columns.country else preset.country),
         catalog=catalog,
-        indices=load_indices(items),
+        indices=load_indices(preset.items if items == "labels" else items),
         questionnaire=questionnaire,
     )
 

@@ -325,7 +325,12 @@ def items_from_labels(
     items: list[CatalogItem] = []
     doubtful: list[str] = []
     evidence: dict[str, list[str]] = {}
+    # Codes below 0 mean non-response everywhere but in an index, whose scale is known.
+    indices = {item.variable: item for item in declared.indices if not item.nominal}
     for variable in variables:
+        if variable in indices and variable not in {*declared.confirmed, *declared.order}:
+            items.append(indices[variable])
+            continue
         asked = [
             Asked(one.file, one.questions[variable], found[variable])
             for one, found in zip(opened, codes, strict=True)
