@@ -15,7 +15,14 @@ from chronocore import schema
 from chronocore.config import Rules
 from chronocore.countries import country_name, country_order, region_of
 from chronocore.errors import SourceError
-from chronocore.metrics import normalised, weighted_distributions_many, weighted_sums
+from chronocore.metrics import (
+    extreme_groups,
+    normalised,
+    scaled_weights,
+    shares_of_extreme_weights,
+    weighted_distributions_many,
+    weighted_sums,
+)
 from chronocore.sources.microdata import Item, Microdata
 from chronocore.survey_design import design_shares_many
 
@@ -417,6 +424,24 @@ def _replace_unweighted(
         result.n_dropped[j, flags] = 0
 
 
+def _settle_extreme(
+    result: _Distributions, data: Microdata, cells: _Cells, weights: Floats
+) -> None:
+    """Compute time points with weights beyond the range of squares on a scale of their own."""
+    concerned = np.flatnonzero(extreme_groups(weights, cells.position, len(cells)))
+    if not len(concerned):
+        return
+    for j, item in enumerate(data.items):
+        own = concerned[~result.fallback[j, concerned]]
+        result.probs[j][own], result.n_eff[j, own] = shares_of_extreme_weights(
+            data.respondents[item.variable],
+            cells.position,
+            weights,
+            [option.code for option in item.options],
+            own,
+        )
+
+
 def _add_errors(
     result: _Distributions,
     data: Microdata,
@@ -632,7 +657,12 @@ def _source_rows(data: Microdata, rules: Rules, tally: _Tally) -> list[pa.Table]
         if data.weight is not None
         else None
     )
+    delivered = weights
+    if delivered is not None:
+        weights = scaled_weights(delivered, cells.position, len(cells))
     found = _distributions(data, cells, weights)
+    if delivered is not None:
+        _settle_extreme(found, data, cells, delivered)
     answered = found.n_valid + found.n_dropped
     small = (answered > 0) & (found.n_valid < rules.min_respondents)
     entering = (answered > 0) & ~small
@@ -668,6 +698,7 @@ def _source_rows(data: Microdata, rules: Rules, tally: _Tally) -> list[pa.Table]
             f"{cells.about(int(cell))}: no respondent has a weight, unweighted",
             [data.items[j].variable for j in np.flatnonzero(found.fallback[:, cell])],
         )
+    _note_one_respondent(data, cells, found, named, tally)
     _note_unknown_designs(data, cells, found, named, tally)
     labels = _labels(data, cells)
     by_code = sorted(range(len(cells)), key=lambda cell: country_order(cells.country[cell]))
@@ -680,6 +711,24 @@ def _source_rows(data: Microdata, rules: Rules, tally: _Tally) -> list[pa.Table]
             own = own[np.lexsort((years[j, own], rank[own]))]
             parts.append(_item_table(item, j, own, years[j, own], cells, labels, found))
     return parts
+
+
+def _note_one_respondent(
+    data: Microdata, cells: _Cells, found: _Distributions, named: Flags, tally: _Tally
+) -> None:
+    """Note the time points in which one respondent has most of the weight."""
+    # The largest share of the weight is at least 1 / n_eff.
+    alone = named & (found.n_eff > 0) & (found.n_eff < 2) & (found.n_valid > 2)
+    for cell in np.flatnonzero(alone.any(axis=0)):
+        variables = np.flatnonzero(alone[:, cell])
+        share = 1 / float(found.n_eff[variables, cell].max())
+        tally.note(
+            data.survey,
+            cells.country[cell],
+            f"{cells.about(int(cell))}: one respondent has at least {share:.0%} of the weight; "
+            "check the weights",
+            [data.items[j].variable for j in variables],
+        )
 
 
 def _note_unknown_designs(

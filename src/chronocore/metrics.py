@@ -26,11 +26,14 @@ __all__ = [
     "WeightedDistributions",
     "check_rows",
     "direction_cosine",
+    "extreme_groups",
     "knowledge_filter",
     "normalised",
     "retained_count",
     "rows_cosine",
     "rows_distance",
+    "scaled_weights",
+    "shares_of_extreme_weights",
     "shift_class",
     "shift_index",
     "wasserstein",
@@ -417,12 +420,21 @@ def weighted_distributions_many(
     [[[0.33, 0.67]], [[0.33, 0.0, 0.67]]]
     """
     result: list[WeightedDistributions] = []
-    scales, chunks = weighted_sums(columns, groups, weights, options, n_groups)
+    scales, chunks = weighted_sums(columns, groups, weights, options, n_groups, rescale=True)
     for first, sums, n_valid, squares, n_dropped in chunks:
         probs, n_eff = normalised(sums, squares)
         for j, scale in enumerate(scales[first : first + len(sums)]):
             own = np.ascontiguousarray(probs[j, :, : len(scale)])
             result.append(WeightedDistributions(own, n_valid[j], n_eff[j], n_dropped[j]))
+    if weights is not None and result:
+        group_values = scalar_column(groups, "groups", np.int64)
+        given = scalar_column(weights, "weights", np.float64)
+        concerned = np.flatnonzero(extreme_groups(given, group_values, len(result[0].n_valid)))
+        for one, column, codes in zip(result, columns, options, strict=True):
+            if len(concerned):
+                one.probs[concerned], one.n_eff[concerned] = shares_of_extreme_weights(
+                    column, group_values, given, codes, concerned
+                )
     return result
 
 
@@ -436,14 +448,86 @@ def normalised(sums: Floats, squares: Floats) -> tuple[Floats, Floats]:
     return probs, n_eff
 
 
+def extreme_groups(weights: Floats, groups: Integers, n_groups: int) -> NDArray[np.bool_]:
+    """Return which groups hold a weight above 1e100 or below 1e-100, whose square is no float."""
+    good = np.isfinite(weights) & (weights > 0) & (groups >= 0)
+    concerned = np.zeros(n_groups, dtype=np.bool_)
+    concerned[groups[good & ((weights > 1e100) | (weights < 1e-100))]] = True
+    return concerned
+
+
+def shares_of_extreme_weights(
+    codes: Any, groups: Integers, weights: Floats, options: ArrayLike, concerned: Integers
+) -> tuple[Floats, Floats]:
+    """Return shares (G', K) and effective sizes (G',) of some groups, each on a scale of its own.
+
+    The scale is that of the weights of the valid answers to this one question; a huge weight of
+    somebody who did not answer it changes nothing.
+    """
+    answers = scalar_column(codes, "codes", np.float64)
+    scale = np.asarray(options, dtype=np.float64)
+    shares = np.full((len(concerned), len(scale)), np.nan)
+    sizes = np.zeros(len(concerned))
+    for place, group in enumerate(concerned.tolist()):
+        rows = np.flatnonzero((groups == group) & np.isfinite(weights) & (weights > 0))
+        chosen = answers[rows][:, None] == scale[None, :]
+        valid = chosen.any(axis=1)
+        if valid.any():
+            own = weights[rows][valid]
+            own = np.ldexp(own, -int(np.frexp(own.max())[1]))
+            total = own.sum()
+            shares[place] = (own[:, None] * chosen[valid]).sum(axis=0) / total
+            sizes[place] = total * total / (own * own).sum()
+    return shares, sizes
+
+
+def scaled_weights(weights: Floats, groups: Integers, n_groups: int) -> Floats:
+    """Return weights whose squares stay within the range of floats, scaled group by group.
+
+    Only ratios within a group matter. A group is scaled, by a power of two, only if it holds
+    weights above 1e100 or below 1e-100, so that one huge weight changes nothing elsewhere.
+
+    Parameters
+    ----------
+    weights : (n,) float64
+        Unusable weights (NaN, infinite, zero, negative) stay as they are.
+    groups : (n,) int64
+        Below 0: of no group, left as it is.
+    n_groups : int
+
+    Returns
+    -------
+    (n,) float64
+        The same array where nothing had to be scaled.
+    """
+    good = np.isfinite(weights) & (weights > 0) & (groups >= 0)
+    concerned = extreme_groups(weights, groups, n_groups)
+    if not concerned.any():
+        return weights
+    rows = np.flatnonzero(good)
+    rows = rows[concerned[groups[rows]]]
+    largest = np.zeros(n_groups)
+    np.maximum.at(largest, groups[rows], weights[rows])
+    exponent = np.frexp(largest)[1]
+    scaled = weights.copy()
+    # A weight that vanishes beside the largest is a respondent still.
+    scaled[rows] = np.maximum(np.ldexp(weights[rows], -exponent[groups[rows]]), 5e-324)
+    return scaled
+
+
 def weighted_sums(
     columns: Sequence[Any],
     groups: Any,
     weights: Any,
     options: Sequence[ArrayLike],
     n_groups: int | None = None,
+    *,
+    rescale: bool = False,
 ) -> tuple[list[Integers], Iterator[tuple[int, Floats, Integers, Floats, Integers]]]:
     """Return what :func:`weighted_distributions_many` divides, some variables at a time.
+
+    ``rescale`` takes the weights of each group to its own scale (:func:`scaled_weights`): then
+    sums of several groups cannot be added.
 
     Returns
     -------
@@ -494,15 +578,10 @@ def weighted_sums(
         given = scalar_column(weights, "weights", np.float64)
         if len(given) != n:
             raise InvalidInputError(f"groups has {n} rows, weights {len(given)}")
+        if rescale:
+            given = scaled_weights(given, group_values, n_groups)
         good = np.isfinite(given) & (given > 0)
         all_usable = bool(good.all())
-        largest_weight = float(given[good].max()) if good.any() else 1.0
-        smallest_weight = float(given[good].min(initial=largest_weight))
-        if largest_weight > 1e100 or smallest_weight < 1e-100:
-            # Only ratios matter; squares of such weights would leave the range of floats.
-            given = given / largest_weight
-            good &= given > 0
-            all_usable = bool(good.all())
         usable = given if all_usable else np.where(good, given, 0.0)
     starts, rows, ordered = distributions.group_order(group_values, n_groups)
     if not ordered and weights is not None:
