@@ -38,6 +38,7 @@ __all__ = [
     "load_config",
     "parse_config",
     "preset_config",
+    "read_toml",
     "source_config",
     "survey_key_advice",
     "unknown_preset",
@@ -334,6 +335,23 @@ def _check(config: StudyConfig, where: str) -> StudyConfig:
     return config
 
 
+def read_toml(text: str, where: str) -> dict[str, Any]:
+    """Parse TOML that somebody wrote.
+
+    Raises
+    ------
+    ConfigurationError
+        It is none, or holds numbers or nesting beyond what can be read.
+    """
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ConfigurationError(f"{where} is nested too deeply to be read") from None
+    except ValueError as error:
+        # A number of thousands of digits is a ValueError that names no line.
+        raise ConfigurationError(f"{where} is not valid TOML: {error}") from None
+
+
 def parse_config(text: str, where: str = "study.toml") -> StudyConfig:
     """Parse the text of a ``study.toml``.
 
@@ -342,10 +360,14 @@ def parse_config(text: str, where: str = "study.toml") -> StudyConfig:
     ConfigurationError
         The text is no TOML, has an unknown key or a value out of range.
     """
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{where} is not valid TOML: {error}") from None
+    data = read_toml(text, where)
+    if "sources" not in data:
+        what = "is empty" if not data else "has no [[sources]]"
+        raise ConfigurationError(
+            f"{where} {what}; a study needs the survey it is made of, for example\n"
+            '[[sources]]\npreset = "open-sample"\nor what chronocore build --explain FILE '
+            "prints"
+        )
     try:
         return _check(msgspec.convert(data, StudyConfig), where)
     except msgspec.ValidationError as error:

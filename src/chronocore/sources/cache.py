@@ -3,7 +3,8 @@
 A survey file of 1,000 columns takes minutes to decode and a study needs a part of it. The columns
 it needs are written once, in the smallest type that holds them, to a Parquet file named by the
 digest of the source, the columns and the version of the reader, and read from there afterwards.
-The cache lies in the user's cache folder; ``CHRONOCORE_CACHE=0`` keeps nothing.
+The cache lies in the user's cache folder, readable by its user alone, with a digest beside each
+file; ``CHRONOCORE_SURVEY_CACHE=0`` keeps nothing (``CHRONOCORE_CACHE=0`` no compiled code either).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chronocore.errors import SourceError
-from chronocore.sources.files import SurveyFile
+from chronocore.sources.files import SurveyFile, file_digest
 
 __all__ = ["cache_folder", "read_columns"]
 
@@ -40,12 +41,15 @@ _BOUNDS = {kind: 2 ** (kind.bit_width - 1) for kind in _INTEGERS}
 
 def cache_folder() -> Path | None:
     """Return the folder for cached survey files, or None if none can be written or wanted."""
-    if os.environ.get("CHRONOCORE_CACHE", "1") == "0":
+    if "0" in (os.environ.get("CHRONOCORE_SURVEY_CACHE"), os.environ.get("CHRONOCORE_CACHE")):
         return None
     user = os.environ.get("XDG_CACHE_HOME")
     try:
         folder = (Path(user) if user else Path.home() / ".cache") / "chronocore" / "surveys"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # It holds answers of respondents, also where an older version made it for everyone.
+        if folder.stat().st_mode & 0o077:
+            folder.chmod(0o700)
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except (OSError, RuntimeError):
@@ -92,20 +96,28 @@ def read_columns(file: SurveyFile, digest: str | None, columns: Sequence[str]) -
                 "folder with TMPDIR"
             ) from error
     path = folder / f"{_key(file, digest, wanted)}.parquet"
-    with contextlib.suppress(pa.ArrowException, OSError, KeyError, ValueError):
-        table = _load(path)
+    with contextlib.suppress(
+        pa.ArrowInvalid, OSError, LookupError, ValueError, TypeError, SourceError
+    ):
+        table = _verified(path, wanted)
         kept = json.loads(table.schema.metadata[b"chronocore.encoding"])
         file.encoding, file.fallback = kept["encoding"], kept["fallback"]
         return _checked(table, file)
     _sweep(folder)
     temporary_path = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
     try:
+        os.close(os.open(temporary_path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         _write(temporary_path, file, wanted)
+        _digest_path(path).unlink(missing_ok=True)
+        digest_of = file_digest(temporary_path)
         temporary_path.replace(path)
+        handle = os.open(_digest_path(path), os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "w") as target:
+            target.write(digest_of)
     except OSError as error:
         raise SourceError(
             f"{path} cannot be written ({_why(error)}); free some space, or set "
-            "CHRONOCORE_CACHE=0 to keep no cache"
+            "CHRONOCORE_SURVEY_CACHE=0 to keep no cache"
         ) from error
     finally:
         with contextlib.suppress(OSError):
@@ -141,8 +153,21 @@ def _checked(table: pa.Table, file: SurveyFile) -> pa.Table:
     return table
 
 
+def _digest_path(path: Path) -> Path:
+    return path.with_suffix(".sha256")
+
+
+def _verified(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Read a cached file; one that is damaged anywhere is a ValueError, and decoded again."""
+    if _digest_path(path).read_text() != file_digest(path):
+        raise ValueError("damaged")
+    table = _load(path)
+    if set(table.column_names) != set(columns):
+        raise ValueError("of other columns")
+    return table
+
+
 def _load(path: Path) -> pa.Table:
-    # A damaged cache is an error, and the file is decoded again.
     parquet = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
     return _with_dictionaries(parquet.read())
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import difflib
 import io
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import chronocore_data
+from chronocore.config import read_toml
 from chronocore.errors import ConfigurationError
 from chronocore.sources.files import LONGEST_WORDING
 from chronocore.text import LONGEST, plain
@@ -328,10 +328,7 @@ def load_catalog(name: str) -> tuple[CatalogItem, ...]:
         _unknown_columns(rows[0] if rows else [], str(path))
         return _from_rows(rows, str(path))
     if path.suffix == ".toml":
-        try:
-            data = tomllib.loads(_read(path))
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigurationError(f"{path} is not valid TOML: {error}") from None
+        data = read_toml(_read(path), str(path))
         return _from_rows(list(_rows_of_toml(data, str(path))), str(path))
     try:
         rows = chronocore_data.catalog(name)

@@ -12,9 +12,16 @@ import codecs
 import contextlib
 import csv
 import difflib
+import errno
 import hashlib
+import json
 import math
+import os
 import re
+import signal
+import subprocess
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,6 +73,12 @@ ENCODINGS = ("utf-8", "cp1252", "latin1")
 
 # Characters of a question's wording.
 LONGEST_WORDING = 2000
+
+# The script that reads SPSS and Stata files.
+_CHILD = Path(__file__).with_name("statistical_child.py")
+
+# What Arrow raises on damaged files.
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, LookupError, MemoryError)
 
 # Cells held as Python objects at a time, about 32 bytes each.
 CELLS_PER_CHUNK = 20_000_000
@@ -299,29 +312,89 @@ def _pyreadstat(path: Path) -> Any:
     return pyreadstat
 
 
-def _read_statistical(path: Path, kind: str, **options: Any) -> tuple[dict[str, Any], Any]:
-    module = _pyreadstat(path)
-    read = module.read_sav if kind == "spss" else module.read_dta
-    data, metadata = read(
-        str(path),
-        output_format="dict",
-        user_missing=True,
-        disable_datetime_conversion=True,
-        **options,
+class _DecodingError(Exception):
+    """Text of a file is in another encoding than was tried."""
+
+
+def _read_statistical(path: Path, kind: str, **options: Any) -> tuple[dict[str, Any], pa.Table]:
+    """Read a file in a child process: what crashes the reader of a damaged one ends that alone.
+
+    Returns
+    -------
+    result : dict
+        What ``statistical_child`` says of the columns.
+    table : pyarrow.Table
+        The rows; empty if only columns were asked for.
+    """
+    _pyreadstat(path)
+    with tempfile.TemporaryDirectory(prefix="chronocore-") as name:
+        folder = Path(name)
+        asked = {"path": str(path.absolute()), "kind": kind, "options": options}
+        (folder / "asked.json").write_text(json.dumps(asked), encoding="utf-8")
+        places = [place for place in sys.path if place]
+        done = subprocess.run(
+            [sys.executable, "-P", "-X", "utf8", str(_CHILD), name],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
+        )
+        said = folder / "result.json"
+        if done.returncode != 0 or not said.is_file():
+            raise _reader_died(path, done)
+        result: dict[str, Any] = json.loads(said.read_text(encoding="utf-8"))
+        if "error" in result:
+            raise _reading_failed(path, str(result["error"]), str(result["text"]))
+        rows = folder / "rows.arrow"
+        if not rows.is_file():
+            return result, pa.table({})
+        with pa.OSFile(str(rows), "rb") as source:
+            return result, pa.ipc.open_file(source).read_all()
+
+
+def _reader_died(path: Path, done: subprocess.CompletedProcess[bytes]) -> SourceError:
+    killed = done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL)
+    if killed or b"MemoryError" in done.stderr or b"Cannot allocate" in done.stderr:
+        return SourceError(_short_of(path, "memory"))
+    how = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
+    return SourceError(
+        f"{path} cannot be read (its reader crashed, {how}); it is damaged, incomplete, or of "
+        "another format than its name says"
     )
-    return data, metadata
 
 
-def _is_encoding_trouble(error: Exception) -> bool:
-    text = str(error).lower()
-    return isinstance(error, UnicodeDecodeError) or "convert" in text or "encoding" in text
+def _reading_failed(path: Path, kind: str, text: str) -> Exception:
+    folded = text.lower()
+    if kind == "memory" or "unable to allocate memory" in folded:
+        return SourceError(_short_of(path, "memory"))
+    if kind == "decoding" or "convert" in folded or "encoding" in folded:
+        return _DecodingError(text)
+    return _cannot_read(path, ValueError(text or kind))
+
+
+def _short_of(path: Path, what: str) -> str:
+    return (
+        f"{path} cannot be read: not enough {what}; the file is as it was. Close other programs, "
+        "raise the limit, or name fewer questions with variables"
+    )
 
 
 def _cannot_read(path: Path, error: Exception) -> SourceError:
+    """Return what to say; only what was read and found wrong is called damage."""
+    if isinstance(error, MemoryError):
+        return SourceError(_short_of(path, "memory"))
+    number = getattr(error, "errno", None)
+    if number in (errno.EMFILE, errno.ENFILE):
+        return SourceError(_short_of(path, "file handles"))
+    if number == errno.ENOMEM:
+        return SourceError(_short_of(path, "memory"))
+    if isinstance(error, OSError) and number is not None and number != errno.EINVAL:
+        return SourceError(f"{path} cannot be read: {os.strerror(number)}")
     text = str(error).strip().splitlines()
     return SourceError(
-        f"{path} cannot be read ({text[0] if text else type(error).__name__}); it is damaged, "
-        "incomplete, or of another format than its name says"
+        f"{path} cannot be read ({plain(text[0]) if text else type(error).__name__}); it is "
+        "damaged, incomplete, or of another format than its name says"
     )
 
 
@@ -358,12 +431,8 @@ def _open_statistical(path: Path, kind: str, encoding: str | None) -> SurveyFile
     tried: list[str | None] = [encoding] if encoding else [None, *_fallbacks(kind)]
     for attempt in tried:
         try:
-            _, metadata = _read_statistical(path, kind, metadataonly=True, encoding=attempt)
-        except MissingDependencyError:
-            raise
-        except Exception as error:
-            if not _is_encoding_trouble(error):
-                raise _cannot_read(path, error) from None
+            metadata, _ = _read_statistical(path, kind, metadataonly=True, encoding=attempt)
+        except _DecodingError:
             continue
         break
     else:
@@ -373,71 +442,55 @@ def _open_statistical(path: Path, kind: str, encoding: str | None) -> SurveyFile
         path=path,
         kind=kind,
         columns=(),
-        rows=metadata.number_rows,
+        rows=metadata["rows"],
         encoding=attempt,
         fallback=attempt is not None and encoding is None,
-        declared_encoding=metadata.file_encoding,
+        declared_encoding=metadata["encoding"],
     )
-    for column, label in metadata.column_names_to_labels.items():
+    for column, label in metadata["labels"].items():
         if label:
             file.labels[column] = plain(label, LONGEST_WORDING)
-    kinds = metadata.readstat_variable_types
-    file.text_columns = frozenset(c for c in metadata.column_names if kinds[c] == "string")
-    for column, values in metadata.variable_value_labels.items():
+    kinds = metadata["kinds"]
+    file.text_columns = frozenset(c for c in metadata["names"] if kinds.get(c) == "string")
+    for column, values in metadata["value_labels"].items():
         is_text = column in file.text_columns
-        read = [(_code(value, is_text), plain(str(label))) for value, label in values.items()]
+        read = [(_code(value, is_text), plain(label)) for value, label in values]
         codes = {code: label for code, label in read if code is not None}
         if is_text and len(codes) < len(values):
-            file.text_labels[column] = {str(v).strip(): plain(str(t)) for v, t in values.items()}
+            file.text_labels[column] = {str(v).strip(): plain(label) for v, label in values}
         else:
             file.value_labels[column] = codes
-    for column, ranges in metadata.missing_ranges.items():
+    for column, ranges in metadata["missing_ranges"].items():
         file.user_missing[column] = [
             (float(entry["lo"]), float(entry["hi"]))
             for entry in ranges
             if not isinstance(entry["lo"], str)
         ]
     # Names of these formats are clean; labels stand beside them.
-    file.columns = file.raw_columns = tuple(metadata.column_names)
+    file.columns = file.raw_columns = tuple(name for name in metadata["names"] if name)
     return file
 
 
-def _statistical_column(values: list[Any], is_text: bool, verbatim: bool) -> pa.Array:
-    if is_text:
-        return parse_text(pa.array(values, pa.string()), verbatim=verbatim)
-    try:
-        return pa.array(values, pa.float64(), from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):
-        # Numbers among Stata's missing letters.
-        codes = [LETTERS.get(v, v) if isinstance(v, str) else v for v in values]
-        return pa.array(codes, pa.float64(), from_pandas=True)
-
-
 def _statistical_batches(file: SurveyFile, columns: Sequence[str]) -> Iterator[pa.Table]:
-    path = file.path
-    assert path is not None
     size = max(1_000, CELLS_PER_CHUNK // max(1, len(columns)))
     start = 0
     while True:
-        data = _statistical_rows(file, columns, start, size)
-        count = len(next(iter(data.values()))) if data else 0
-        if count:
+        table = _statistical_rows(file, columns, start, size)
+        if len(table):
             arrays = [
-                _statistical_column(
-                    data.pop(c), c in file.text_columns, c not in file.number_columns
-                )
+                parse_text(table.column(c), verbatim=c not in file.number_columns)
+                if c in file.text_columns
+                else table.column(c)
                 for c in columns
             ]
             yield pa.table(arrays, names=list(columns))
-        start += count
+        start += len(table)
         # A header need not say how many rows there are; a short read is the end.
-        if count < size or (file.rows is not None and start >= file.rows):
+        if len(table) < size or (file.rows is not None and start >= file.rows):
             return
 
 
-def _statistical_rows(
-    file: SurveyFile, columns: Sequence[str], start: int, size: int
-) -> dict[str, Any]:
+def _statistical_rows(file: SurveyFile, columns: Sequence[str], start: int, size: int) -> pa.Table:
     path = file.path
     assert path is not None
     tried: list[str | None] = [file.encoding]
@@ -445,7 +498,7 @@ def _statistical_rows(
         tried += [name for name in _fallbacks(file.kind) if name != file.encoding]
     for attempt in tried:
         try:
-            data, _ = _read_statistical(
+            _, table = _read_statistical(
                 path,
                 file.kind,
                 usecols=list(columns),
@@ -453,13 +506,11 @@ def _statistical_rows(
                 row_offset=start,
                 row_limit=size,
             )
-        except Exception as error:
-            if not _is_encoding_trouble(error):
-                raise _cannot_read(path, error) from None
+        except _DecodingError:
             continue
         if attempt != file.encoding:
             file.encoding, file.fallback = attempt, True
-        return data
+        return table
     raise _cannot_decode(path, tried)
 
 
@@ -665,12 +716,14 @@ def parse_number(text: str | None, delimiter: str = ",") -> float | None:
 def _open_arrow(path: Path, kind: str) -> SurveyFile:
     try:
         if kind == "parquet":
-            parquet = pq.ParquetFile(path)
+            parquet = pq.ParquetFile(path, page_checksum_verification=True)
             names, rows, table = parquet.schema_arrow.names, parquet.metadata.num_rows, None
         else:
             table = pa.feather.read_table(path, memory_map=True)
+            # What is not checked here would be read past its end later.
+            table.validate(full=True)
             names, rows = table.column_names, len(table)
-    except (pa.ArrowException, OSError) as error:
+    except _UNREADABLE as error:
         raise _cannot_read(path, error) from None
     file = SurveyFile(name=path.name, path=path, kind=kind, columns=(), rows=rows, table=table)
     return _with_names(file, names)
@@ -696,9 +749,11 @@ def _arrow_batches(file: SurveyFile, columns: Sequence[str]) -> Iterator[pa.Tabl
 def _parquet_tables(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
     size = max(1_000, CELLS_PER_CHUNK // max(1, len(columns)))
     try:
-        for batch in pq.ParquetFile(path).iter_batches(batch_size=size, columns=list(columns)):
+        parquet = pq.ParquetFile(path, page_checksum_verification=True)
+        for batch in parquet.iter_batches(batch_size=size, columns=list(columns)):
+            batch.validate(full=True)
             yield pa.Table.from_batches([batch])
-    except (pa.ArrowException, OSError) as error:
+    except _UNREADABLE as error:
         raise _cannot_read(path, error) from None
 
 

@@ -8,11 +8,10 @@ source in ``study.toml``.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -22,6 +21,7 @@ from chronocore.config import (
     Names,
     explain_validation,
     is_survey_key,
+    read_toml,
     survey_key_advice,
     unknown_preset,
 )
@@ -230,10 +230,7 @@ def preset_names() -> tuple[str, ...]:
 
 def _parse(text: str, where: str) -> Preset:
     try:
-        data: dict[str, Any] = tomllib.loads(text)
-        preset = msgspec.convert(data, Preset)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{where} is not valid TOML: {error}") from None
+        preset = msgspec.convert(read_toml(text, where), Preset)
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"{where}: {explain_validation(error, _SECTIONS)}") from None
     if not is_survey_key(preset.survey):
