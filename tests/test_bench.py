@@ -61,6 +61,7 @@ def test_a_peer_with_another_answer_stops_the_run(monkeypatch):
         run_bench(only="nothing")
 
 
+@pytest.mark.slow
 def test_all_tables_of_a_study_of_the_papers_size_are_timed():
     from chronocore_bench.study import time_tables
 

@@ -21,6 +21,8 @@ from reference import metrics as reference
 import chronocore as cc
 from chronocore_kernels import resampling
 
+pytestmark = pytest.mark.kernels
+
 SAMPLES = st.lists(st.integers(-20, 20).map(float), min_size=1, max_size=12)
 
 #: Largest chi-square statistic with ``cells`` cells that chance gives once in a million.
@@ -426,11 +428,16 @@ def run_script(environment, threads, **extra):
     return json.loads(done.stdout)
 
 
-def test_results_are_the_same_on_any_threads_layer_and_without_the_compiler(child_environment):
+def test_results_are_the_same_on_any_threads_and_layer(child_environment):
     environment = {**child_environment, "NUMBA_NUM_THREADS": "4"}
     one = run_script(environment, 1)
     assert run_script(environment, 4) == one
     assert run_script(environment, 3, NUMBA_THREADING_LAYER="workqueue") == one
+
+
+@pytest.mark.slow
+def test_results_are_the_same_without_the_compiler_and_with_plain_instructions(child_environment):
+    one = run_script(child_environment, 1)
     others = {
         "interpreted": run_script(child_environment, 0, CHRONOCORE_JIT="0"),
         "baseline instructions": run_script(

@@ -17,6 +17,8 @@ from chronocore.gold import gold_table, items_table
 from chronocore.pairs import pairs_table
 from chronocore.sources import Item, Microdata
 
+pytestmark = pytest.mark.versions
+
 
 def test_open_sample_has_the_expected_pairs(built_study, cases):
     study = cc.Study.open(built_study)

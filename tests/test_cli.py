@@ -14,6 +14,8 @@ from click.testing import CliRunner
 import chronocore as cc
 from chronocore_cli.main import cli
 
+pytestmark = pytest.mark.versions
+
 HEAVY = ("torch", "vllm", "scipy", "numba", "numpy", "pyarrow", "polars")
 
 

@@ -27,6 +27,8 @@ from chronocore.components import (
 from chronocore.tolerance import above
 from chronocore_kernels import components as kernels
 
+pytestmark = pytest.mark.kernels
+
 NSR = json.loads((CASES / "nsr.json").read_text())
 GRID = np.array(NSR["tensor"], dtype=np.float64)  # model, item, variant, seed
 SEEDS, VARIANTS = GRID[:, :, 0, :], GRID[:, :, :, 0]

@@ -374,6 +374,7 @@ def test_a_shutdown_that_never_returns_ends_within_the_bound(vllm, monkeypatch):
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_drain_finishes_what_is_in_flight_and_is_bounded(vllm):
     engine = vllm({"delay": 0.2}, max_in_flight=3)
     stream = engine.answers(requests(100))

@@ -38,6 +38,7 @@ def finish(process, timeout=240):
     return out
 
 
+@pytest.mark.slow
 def test_a_read_only_install_without_a_home_compiles_in_memory(tmp_path, child_environment):
     kernels = tmp_path / "kernels"
     shutil.copytree(ROOT / "kernels", kernels, ignore=shutil.ignore_patterns("__pycache__"))
@@ -50,6 +51,7 @@ def test_a_read_only_install_without_a_home_compiles_in_memory(tmp_path, child_e
     assert finish(start(code, environment)) == f"None {ANSWER}\n"
 
 
+@pytest.mark.slow
 def test_eight_cold_processes_share_one_cache(tmp_path, child_environment):
     environment = {**child_environment, "NUMBA_CACHE_DIR": str(tmp_path)}
     processes = [start("print(work())", environment) for _ in range(8)]
@@ -68,6 +70,7 @@ with ThreadPoolExecutor(8) as pool:
     assert finish(start(code, environment)) == f"{ {str(ANSWER)} }\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_goes_on_with_one_thread(child_environment):
     code = """
@@ -80,6 +83,7 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
     assert finish(start(code, child_environment)) == f"{ {str(ANSWER)} }\n"
 
 
+@pytest.mark.slow
 def test_a_changed_kernel_starts_an_empty_cache(tmp_path, child_environment):
     kernels = tmp_path / "kernels"
     shutil.copytree(ROOT / "kernels", kernels, ignore=shutil.ignore_patterns("__pycache__"))

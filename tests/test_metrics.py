@@ -29,6 +29,8 @@ from chronocore.testing import (
 )
 from chronocore.tolerance import at_least, at_most
 
+pytestmark = pytest.mark.kernels
+
 EDGES = json.loads((CASES / "metric-edges.json").read_text())
 
 

@@ -24,6 +24,8 @@ import chronocore as cc
 from chronocore.noise import sampling_noise
 from chronocore_kernels import multinomial, streams
 
+pytestmark = pytest.mark.kernels
+
 FALSE_ALARM = 1e-6
 
 
@@ -519,14 +521,20 @@ def run_script(environment, threads, **extra):
     return json.loads(done.stdout)
 
 
-def test_bits_do_not_depend_on_threads_layer_instructions_or_the_compiler(child_environment):
+def test_bits_do_not_depend_on_threads_or_layer(child_environment):
     environment = {**child_environment, "NUMBA_NUM_THREADS": "4"}
     one = run_script(environment, 1)
     assert run_script(environment, 4, NUMBA_THREADING_LAYER="workqueue") == one
     assert run_script(environment, 3, NUMBA_THREADING_LAYER="omp") == one
+
+
+@pytest.mark.slow
+def test_bits_do_not_depend_on_instructions_or_the_compiler(child_environment):
+    one = run_script(child_environment, 1)
     plain = run_script(child_environment, 0, CHRONOCORE_JIT="0")
     assert plain == one[:-1]
     generic = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    environment = {**child_environment, "NUMBA_NUM_THREADS": "4"}
     assert run_script(environment, 2, **generic) == one
 
 

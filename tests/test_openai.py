@@ -26,6 +26,8 @@ from chronocore.engines.openai.failures import retry_after
 from chronocore.engines.openai.rate import Rate
 from chronocore.errors import ConfigurationError, EngineError, MissingDependencyError
 
+pytestmark = pytest.mark.versions
+
 GOOD = '{"1": 40, "2": 60}'
 KEY = "sk-chronocore-secret-1234567890"
 

@@ -13,6 +13,8 @@ from importlib import metadata
 import pytest
 from conftest import ROOT
 
+pytestmark = pytest.mark.versions
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 

@@ -15,6 +15,8 @@ import pytest
 import chronocore as cc
 from chronocore.engines.base import Answer, Request, RunSettings
 
+pytestmark = pytest.mark.versions
+
 # The package exports a function of the same name, so the module is looked up.
 predict_module = sys.modules["chronocore.predict"]
 

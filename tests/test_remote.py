@@ -20,6 +20,8 @@ import chronocore as cc
 from chronocore import storage, stream
 from chronocore.identity import run_id
 
+pytestmark = pytest.mark.versions
+
 RUN = run_id(ScriptedEngine().settings)
 
 
@@ -111,6 +113,7 @@ def test_a_damaged_part_is_set_aside(remote):
     assert len(rows_of(remote)) == 387
 
 
+@pytest.mark.slow
 def test_killed_there_a_run_can_be_resumed(remote, study, monkeypatch):
     monkeypatch.setattr(storage, "LEASE_SECONDS", 1.0)
     cc.predict(study, ScriptedEngine())

@@ -46,6 +46,7 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(stream, "SMALL_PARTS", 3)
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_a_run_is_the_same(built_study):
     figures = prove(built_study, kills=10, seed=1, repeats=4)
     assert figures["kills"] == 10

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 import chronocore as cc
 from chronocore.scores import score_pairs
 
+pytestmark = pytest.mark.versions
+
 
 def formula_file(cases, study, model, path):
     """Write one of the handed formula models as a predictions file."""

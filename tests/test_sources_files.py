@@ -24,6 +24,8 @@ from chronocore.sources.files import (
 )
 from chronocore.sources.presets import letter_code
 
+pytestmark = pytest.mark.versions
+
 pyreadstat = pytest.importorskip("pyreadstat")
 
 

@@ -16,6 +16,8 @@ import chronocore as cc
 from chronocore.provenance import sealed, unsealed
 from chronocore.store import Study, write_atomic
 
+pytestmark = pytest.mark.versions
+
 
 def test_a_study_that_is_none_is_refused(tmp_path):
     with pytest.raises(cc.StudyError, match="no folder"):

@@ -16,6 +16,8 @@ from reference.survey_design import mean_and_error, share_and_error
 import chronocore as cc
 from chronocore.survey_design import design_shares_many
 
+pytestmark = pytest.mark.kernels
+
 
 @pytest.fixture(scope="module")
 def schools(cases):

@@ -245,6 +245,7 @@ def test_finished_cells_are_skipped_and_stale_ones_removed(swept_copy):
     assert pl.from_arrow(opened.sweep())["cell_id"].n_unique() == 1
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_goes_on(swept_copy, child_environment, run_cli):
     arguments = ["--resamples", "60000"]
     process = subprocess.Popen(

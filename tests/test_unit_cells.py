@@ -17,6 +17,8 @@ from chronocore.inference import seed_base
 from chronocore.intervals import Cell, cell_interval, ends_of_cells, median_laws
 from chronocore_kernels import resampling
 
+pytestmark = pytest.mark.kernels
+
 B = 7
 NUMBERS = st.one_of(st.integers(-9, 9).map(lambda x: x / 8), st.just(math.nan))
 

@@ -224,6 +224,7 @@ def test_results_of_pairs_that_were_built_anew_are_not_shown(copy, run_cli):
     assert section(load_results(again)) is not None
 
 
+@pytest.mark.slow
 def test_twelve_runs_with_long_names(one_country, tmp_path, run_cli):
     path = tmp_path / "study"
     shutil.copytree(one_country.path, path)

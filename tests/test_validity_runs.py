@@ -162,6 +162,7 @@ def test_what_does_not_go_together_is_refused(folder, endpoint, model, options, 
 # -- kills and signals ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_a_run_is_the_same(folder, tmp_path):
     whole = tmp_path / "whole"
     shutil.copytree(folder, whole)

@@ -9,8 +9,9 @@ package is imported, change that:
     Compile in memory only.
 
 Numba keys its cache by the file of a kernel alone, so that a change to a helper in another file
-would go unnoticed. The cache therefore lies in a folder named by the digest of all kernel
-sources: any change to any of them starts an empty one.
+would go unnoticed, and two releases of Numba would replace each other's entries. The cache
+therefore lies in a folder named by the digest of all kernel sources and the release: any change
+to any of them starts an empty one.
 
 Numba unpickles what it finds there. Each file therefore begins with its own checksum, the folder is
 its owner's alone, and one in which anything is damaged is set aside and filled again.
@@ -67,7 +68,7 @@ _kernels: dict[str, Callable[..., Any]] = {}
 def _cache_folder() -> str | None:
     """Return a folder for compiled kernels, or None if none can be written."""
     here = Path(__file__).resolve().parent
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(numba.__version__.encode())
     for source in sorted(here.glob("*.py")):
         digest.update(source.read_bytes())
     name = f"numba-{digest.hexdigest()[:16]}"
