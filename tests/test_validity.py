@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import chronocore as cc
+import chronocore_data
 from chronocore import schema
 from chronocore import validity as v
 from chronocore.engines.base import Answer, RunSettings
@@ -23,7 +24,8 @@ from chronocore.validity.answers import AnswerStore, _lower_bound, _settings
 from chronocore.validity.design import saved_protocol
 from chronocore.validity.own_files import read_own_file
 from chronocore.validity.protocol import parse_protocol
-from chronocore.validity.tables import NAMES, format_table
+from chronocore.validity.published import compare_published
+from chronocore.validity.tables import FORMATS, NAMES, format_table
 
 PROTOCOL = v.load_protocol()
 
@@ -650,6 +652,69 @@ def test_the_map_of_a_panel(scored):
     noisy = [row for row in exclusions.to_pylist() if row["label"] == "noisy"]
     assert noisy
     assert noisy[0]["items"] == len(noisy[0]["without"])
+
+
+def test_the_papers_text_stands_beside_a_panel(scored, run_cli):
+    v.map_models(scored, countries())
+    tables = v.tables(scored)
+    names = {"steady": "GPT-4o", "noisy": "Claude Sonnet 4.6", "refuser": "Llama3.1-8B"}
+    found = compare_published(tables, names)
+    rows = found["published"].table.to_pylist()
+    statements = chronocore_data.published_text("validity")["statement"]
+    cells = [cell for statement in statements for cell in statement["cells"]]
+    for cell in cells:
+        assert cell["measure"] in tables[cell["table"]].table.column_names
+        assert set(cell) - {"model", "measure", "value", "low", "high", "of", "table"} <= set(
+            tables[cell["table"]].table.column_names
+        )
+    # One row a value: those of the panel, and those of the models that are here.
+    assert len(rows) == sum(cell.get("model") in (None, *names.values()) for cell in cells)
+    at = {(row["table"], row["label"], row["cell"], row["measure"]): row for row in rows}
+    models = {r["label"]: r for r in tables["validity-nsr-models"].table.to_pylist()}
+    own = at["validity-nsr-models", "refuser", "", "n_valid"]
+    assert (own["published_low"], own["estimate"], own["difference"]) == (8, 9, 1)
+    own = at["validity-nsr-models", "steady", "", "median"]
+    assert own["estimate"] == models["steady"]["median"]
+    own = at["validity-rates", "refuser", "F118", "refusal_rate"]
+    assert (own["estimate"], own["difference"]) == (1.0, 0.0)
+    own = at["validity-groups", None, "panel, all models", "n_valid"]
+    assert (own["published_low"], own["estimate"]) == (117, 29)
+    positions = tables["validity-positions"].table.to_pylist()
+    place = next(r for r in positions if r["label"] == "steady" and r["group"] == "standard")
+    own = at["validity-positions", "steady", "model, standard", "x"]
+    assert own["difference"] == pytest.approx(place["x"] - 3.66)
+    own = at["validity-positions", None, "reference", "x"]
+    assert (own["estimate"], own["difference"]) == (3.35, 0.0)
+    assert at["validity-positions", "all models", "panel", "reference_distance"]["estimate"] > 0
+    assert at["validity-groups", None, "access, API", "median"]["estimate"] is None
+    assert len(found["not-compared"].table) >= 6
+    for form in FORMATS:
+        assert "88 countries" in format_table(found["not-compared"], form)
+    # Without names given, a model of the paper's name stands for it; here none has one.
+    alone = compare_published(tables)["published"].table.to_pylist()
+    assert len(alone) == sum("model" not in cell for cell in cells)
+    for wrong, message in (({"x": "GPT-4o"}, "no model 'x'"), ({"noisy": "GPT-9"}, "no model 'G")):
+        with pytest.raises(cc.ConfigurationError, match=message):
+            compare_published(tables, wrong)
+    done = run_cli(
+        "validity", "tables", scored, "--compare-published", "--as", "steady=GPT-4o", "--json"
+    )
+    assert {row["label"] for row in json.loads(done.stdout)["published"]} >= {"steady"}
+    done = run_cli("validity", "tables", scored, "--as", "steady=GPT-4o")
+    assert done.returncode == 2
+
+
+def test_the_largest_tone_shift_is_compared(scored):
+    v.map_models(scored, countries())
+    tables = v.tables(scored)
+    rows = compare_published(tables, {"noisy": "Mistral-7B"})["published"].table.to_pylist()
+    (row,) = (row for row in rows if row["measure"] == "tone_shift")
+    shifts = [
+        r["tone_shift"] for r in tables["validity-positions"].table.to_pylist()
+        if r["label"] == "noisy" and r["kind"] == "model" and r["tone_shift"] is not None
+    ]  # fmt: skip
+    assert len(shifts) > 1
+    assert row["estimate"] == max(shifts)
 
 
 def test_every_format_of_every_table(scored):

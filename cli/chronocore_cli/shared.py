@@ -20,6 +20,7 @@ __all__ = [
     "fail_without",
     "json_option",
     "plain",
+    "published_models",
     "say",
     "shift_line",
     "warn_unscored",
@@ -147,3 +148,16 @@ def warn_unscored(study: Path) -> None:
     opened = Study.open(study)
     for label in load_summary(opened).unscored(opened):
         say(f"not scored yet: {label}; run: chronocore score {study}")
+
+
+def published_models(
+    _: click.Context, __: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str] | None:
+    """Read LABEL=MODEL: which of a paper's models a run stands for."""
+    models = {}
+    for value in values:
+        label, equals, model = value.rpartition("=")
+        if not (label and equals and model):
+            raise click.BadParameter(f"{value!r} is not LABEL=MODEL, for example my-run=GPT-4o")
+        models[label] = model
+    return models or None

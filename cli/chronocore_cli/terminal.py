@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from chronocore.tables import TABLES, Comparison, WideTable, page, remarks, wide
-from chronocore.tables.published import comparison_lines
+from chronocore.tables.published import NOT_COMPARED_TITLE, TEXT_TITLE, comparison_lines
+from chronocore.tables.published_text import text_lines
 
 __all__ = ["print_comparison", "print_table"]
 
@@ -59,6 +60,27 @@ def print_comparison(comparison: Comparison) -> None:
             right = column >= len(header) - 4
             grid.add_column(head, justify="right" if right else "left", no_wrap=True)
         for line in lines:
+            grid.add_row(*map(Text, line))
+        console.print(grid)
+        console.print()
+    _print_text(console, comparison)
+
+
+def _print_text(console: Console, comparison: Comparison) -> None:
+    """Print the values of the paper's running text, and those that have no counterpart."""
+    header, lines = text_lines(comparison.text.to_pylist())
+    left = [[row["section"], row["quote"], row["why"]] for row in comparison.not_compared]
+    for title, heads, texts in (
+        (TEXT_TITLE, header, lines), (NOT_COMPARED_TITLE, ["section", "quote", "why"], left)
+    ):  # fmt: skip
+        if not texts:
+            continue
+        console.print(Text(title, style="bold"))
+        grid = Table(show_edge=False, pad_edge=False)
+        for head in heads:
+            right = head in ("paper", "study", "difference")
+            grid.add_column(head, justify="right" if right else "left", no_wrap=right)
+        for line in texts:
             grid.add_row(*map(Text, line))
         console.print(grid)
         console.print()

@@ -24,6 +24,7 @@ __all__ = [
     "presets",
     "prompt_templates",
     "published_tables",
+    "published_text",
     "recorded_predictions",
     "regions",
     "validity_protocol",
@@ -123,6 +124,23 @@ def published_tables() -> dict[str, Any]:
     """
     tables: dict[str, Any] = json.loads(_text("published_tables.json"))
     return tables
+
+
+def published_text(paper: str) -> dict[str, Any]:
+    """Return the values in the running text of a paper, as printed.
+
+    Parameters
+    ----------
+    paper : {"chronoculture", "validity"}
+
+    Returns
+    -------
+    dict
+        ``source``; ``statement``: section, quote and the cells of our tables with the printed
+        values; ``not_compared``: section, quote and why no table holds it.
+    """
+    text: dict[str, Any] = tomllib.loads(_text("published_text.toml"))[paper]
+    return text
 
 
 def recorded_predictions() -> Path:

@@ -7,21 +7,9 @@ from pathlib import Path
 
 import click
 
-from chronocore_cli.shared import STUDY, json_option, say, warn_unscored
+from chronocore_cli.shared import STUDY, json_option, published_models, say, warn_unscored
 
 __all__ = ["tables"]
-
-
-def _models(
-    _: click.Context, __: click.Parameter, values: tuple[str, ...]
-) -> dict[str, str] | None:
-    models = {}
-    for value in values:
-        label, equals, model = value.rpartition("=")
-        if not (label and equals and model):
-            raise click.BadParameter(f"{value!r} is not LABEL=MODEL, for example my-run=GPT-4o")
-        models[label] = model
-    return models or None
 
 
 @click.command()
@@ -47,7 +35,7 @@ def _models(
     "--as",
     "models",
     multiple=True,
-    callback=_models,
+    callback=published_models,
     metavar="LABEL=MODEL",
     help="With --compare-published: the paper's model a run stands for.",
 )
@@ -134,9 +122,9 @@ def _compare(study: Path, names: tuple[str, ...], form: str, models: dict[str, s
     import chronocore as cc
     from chronocore.tables import compare_published, format_comparison
 
-    tables = cc.tables(study)
-    chosen = cc.tables(study, names) if names else tables
-    comparison = compare_published(tables, models).only(chosen)
+    comparison = compare_published(cc.tables(study), models)
+    if names:
+        comparison = comparison.only(cc.tables(study, names))
     if form == "terminal":
         from chronocore_cli.terminal import print_comparison
 

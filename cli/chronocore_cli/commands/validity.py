@@ -17,6 +17,7 @@ from chronocore_cli.shared import (
     fail_without,
     json_option,
     plain,
+    published_models,
     say,
 )
 
@@ -483,21 +484,47 @@ def _map_lines(folder: Path, result: MapResult) -> list[str]:
     "--format", "form", type=click.Choice(["terminal", "md", "csv", "latex", "json"]),
     default="terminal", show_default=True,
 )  # fmt: skip
+@click.option(
+    "--compare-published",
+    is_flag=True,
+    help="Set what the paper's text says beside the panel's values.",
+)
+@click.option(
+    "--as",
+    "models",
+    multiple=True,
+    callback=published_models,
+    metavar="LABEL=MODEL",
+    help="With --compare-published: the paper's model that a model stands for.",
+)
 @json_option
-def tables(folder: Path, names: tuple[str, ...], form: str, as_json: bool) -> None:
+def tables(
+    folder: Path,
+    names: tuple[str, ...],
+    form: str,
+    compare_published: bool,
+    models: dict[str, str] | None,
+    as_json: bool,
+) -> None:
     """Print the tables of measurement validity, by default all of them.
 
     \b
     Examples:
       chronocore validity tables my-panel validity-nsr-models
       chronocore validity tables my-panel --format latex
+      chronocore validity tables my-panel --compare-published --as "gpt=GPT-4o"
     """
     import json
 
     from chronocore import validity as v
+    from chronocore.validity.published import compare_published as compare
     from chronocore.validity.tables import format_table
 
+    if models and not compare_published:
+        raise click.UsageError("--as goes with --compare-published")
     found = v.tables(folder, names)
+    if compare_published:
+        found = compare(found, models)
     if as_json or form == "json":
         data = {name: table.table.to_pylist() for name, table in found.items()}
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))

@@ -11,13 +11,22 @@ import pyarrow as pa
 
 import chronocore_data
 from chronocore.errors import ConfigurationError
-from chronocore.markup import csv_text, markdown_text
+from chronocore.markup import csv_text, latex_text, markdown_text
 from chronocore.tables.cells import SMALL_N
 from chronocore.tables.format import WideTable, number, render, words
+from chronocore.tables.published_text import compare_text, text_lines
 from chronocore.tables.registry import TABLES
 from chronocore.text import plain
 
-__all__ = ["Comparison", "compare_published", "comparison_lines", "format_comparison"]
+__all__ = [
+    "NOT_COMPARED_TITLE",
+    "TEXT_TITLE",
+    "Comparison",
+    "compare_published",
+    "comparison_lines",
+    "format_comparison",
+    "simple_table",
+]
 
 _FIELDS = {
     "table": pa.string(), "published_model": pa.string(), "label": pa.string(),
@@ -40,16 +49,27 @@ class Comparison:
         Whether the study has as many pairs in every shift class as the paper's benchmark.
     note : str
         What the comparison can and cannot say.
+    text : pyarrow.Table
+        The same for values in the paper's running text, with section and quote; a range over
+        models has two ends, and ``difference`` is the distance to the nearer one, 0 in between.
+    not_compared : tuple of dict
+        Section and quote of values that no table holds, and ``why``.
     """
 
     rows: pa.Table
     same_benchmark: bool
     note: str
+    text: pa.Table
+    not_compared: tuple[dict[str, str], ...]
 
     def only(self, names: Collection[str]) -> Comparison:
-        """Return the comparison of some tables."""
-        inside = [name in names for name in self.rows["table"].to_pylist()]
-        return replace(self, rows=self.rows.filter(pa.array(inside, pa.bool_())))
+        """Return the comparison of some tables, without what none of them holds."""
+
+        def chosen(rows: pa.Table) -> pa.Table:
+            inside = [name in names for name in rows["table"].to_pylist()]
+            return rows.filter(pa.array(inside, pa.bool_()))
+
+        return replace(self, rows=chosen(self.rows), text=chosen(self.text), not_compared=())
 
 
 def _own_counts(tables: Mapping[str, pa.Table]) -> dict[str, float]:
@@ -142,10 +162,13 @@ def compare_published(
     counts = {cell[5]: cell[6] for cell in published["cells"] if cell[0] == "t01"}
     mine = _own_counts(tables)
     same = all(mine.get(measure) == value for measure, value in counts.items())
+    said = chronocore_data.published_text("chronoculture")
     return Comparison(
         pa.Table.from_pylist(rows, schema=pa.schema(_FIELDS)),
         same,
         _note(same, mine, counts, models, published),
+        compare_text(said["statement"], tables, models),
+        tuple(said["not_compared"]),
     )
 
 
@@ -227,12 +250,18 @@ def format_comparison(comparison: Comparison, form: str) -> str:
     if form == "json":
         data = {
             "same_benchmark": comparison.same_benchmark, "note": comparison.note,
-            "rows": rows.to_pylist(),
+            "rows": rows.to_pylist(), "text": comparison.text.to_pylist(),
+            "not_compared": list(comparison.not_compared),
         }  # fmt: skip
         return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
     if form == "csv":
-        columns = [column.to_pylist() for column in rows.columns]
-        return csv_text(rows.column_names, zip(*columns, strict=True))
+        # One file: values of the text have section and quote, and a range has a higher end.
+        text = comparison.text.rename_columns(
+            ["published" if n == "published_low" else n for n in comparison.text.column_names]
+        )
+        both = pa.concat_tables([rows, text], promote_options="default")
+        columns = [column.to_pylist() for column in both.columns]
+        return csv_text(both.column_names, zip(*columns, strict=True))
     note = plain(comparison.note, None)
     parts = [f"{markdown_text(note)}\n" if form == "md" else f"% {note}\n"]
     for name in dict.fromkeys(rows["table"].to_pylist()):
@@ -247,4 +276,29 @@ def format_comparison(comparison: Comparison, form: str) -> str:
             caption="Difference: study minus paper." if form == "latex" else "",
         )
         parts.append(render(f"{name}. {spec.title}, beside the paper", layout, form, label=name))
+    parts += _text_parts(comparison, form)
     return "\n".join(parts)
+
+
+TEXT_TITLE = "Values in the paper's text"
+NOT_COMPARED_TITLE = "Values in the paper's text that no table holds"
+
+
+def _text_parts(comparison: Comparison, form: str) -> list[str]:
+    header, lines = text_lines(comparison.text.to_pylist())
+    parts = [simple_table(TEXT_TITLE, header, lines, form)] if lines else []
+    left = [[row["section"], row["quote"], row["why"]] for row in comparison.not_compared]
+    if left:
+        parts.append(simple_table(NOT_COMPARED_TITLE, ["section", "quote", "why"], left, form))
+    return parts
+
+
+def simple_table(title: str, header: list[str], lines: list[list[str]], form: str) -> str:
+    """Return lines of text as a table in Markdown or LaTeX."""
+    if form == "md":
+        body = [header, ["---"] * len(header), *lines]
+        rows = "\n".join("| " + " | ".join(map(markdown_text, line)) + " |" for line in body)
+        return f"**{markdown_text(title)}**\n\n{rows}\n"
+    rows = "\n".join(" & ".join(map(latex_text, line)) + r" \\" for line in [header, *lines])
+    columns = "l" * len(header)
+    return f"% {title}\n\\begin{{tabular}}{{{columns}}}\n{rows}\n\\end{{tabular}}\n"
