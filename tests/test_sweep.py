@@ -19,7 +19,7 @@ from surveys_by_year import PLACE, gold_by_year
 
 import chronocore as cc
 import chronocore_data
-from chronocore.claims import CLAIMS
+from chronocore.claims import ALL_CLAIMS, CLAIMS, IN_EVERY_GROUP
 from chronocore.metrics import SHIFTS
 from chronocore.sweep import _mean_replicates, load_sweep
 
@@ -97,6 +97,98 @@ def test_a_cell_equals_the_tables(swept_copy):
         assert compared >= 35
 
 
+def test_undated_accuracy_and_groups_equal_the_tables(swept_copy):
+    cc.sweep(swept_copy, boundaries=["default"], tau=[0.1], retain=[1.0])
+    table = pl.from_arrow(cc.Study.open(swept_copy).sweep())
+    mine = {
+        (r["measure"], r["group"]): r
+        for r in table.filter(pl.col("kind") == "statistic").to_dicts()
+    }
+    cc.score(swept_copy, tau=0.1, retain=1.0)
+    theirs = cc.tables(swept_copy, ["t08", "topics", "regions"])
+    undated = {
+        row["group"]: row for row in theirs["t08"].to_pylist()
+        if (row["prediction"], row["measure"], row["survey"]) == ("undated_both", "both", "all")
+    }  # fmt: skip
+    for group in (*SHIFTS, "all"):
+        own, dated = mine["both_undated", group], mine["both", group]
+        assert own["n"] == undated[group]["n"]
+        assert own["estimate"] * 100 == pytest.approx(undated[group]["estimate"], abs=1e-9)
+        gap = mine["both_undated_gap", group]["estimate"]
+        assert gap == pytest.approx(own["estimate"] - dated["estimate"], abs=1e-12)
+    compared = 0
+    for name, dimension in (("topics", "topic"), ("regions", "region")):
+        for row in theirs[name].to_pylist():
+            if row["estimate"] is None or row["survey"] == "all":
+                continue
+            group = f"{dimension}: {row['survey']} {row['group']}, {row['item']}"
+            own = mine.get((row["measure"], group))
+            if own is None:
+                continue
+            scale = 1 if row["measure"] == "median_ratio" else 100
+            assert own["n"] == row["n"]
+            assert own["estimate"] * scale == pytest.approx(row["estimate"], abs=1e-9)
+            compared += 1
+    assert compared >= 3
+
+
+def test_findings_in_every_group_by_hand(swept_copy):
+    """Each is true where it is true of every group that has a statistic of both classes."""
+    cc.sweep(
+        swept_copy, boundaries=[(0.03, 0.05, 0.2)], tau=[0.05, 0.1], retain=[1.0], resamples=50
+    )
+    table = pl.from_arrow(cc.Study.open(swept_copy).sweep())
+    rules = {
+        "both": lambda a, b: b < a, "median_ratio": lambda a, b: b < a,
+        "benefit_older": lambda a, b: abs(a) <= 0.01 and abs(b) <= 0.01,
+    }  # fmt: skip
+    seen = 0
+    for (_,), cell in table.group_by("cell_id"):
+        rows = cell.to_dicts()
+        of_groups = {(r["group"], r["measure"]): r for r in rows if ": " in r["group"]}
+        assert all(r["n"] >= 20 for r in of_groups.values())
+        for claim in IN_EVERY_GROUP:
+            found = next(r for r in rows if r["measure"] == claim.name)
+            assert found["group"] == f"every {claim.dimension}"
+            names = {g.rsplit(", ", 1)[0] for g, _ in of_groups if g.startswith(claim.dimension)}
+            holds = []
+            for name in names:
+                values = [of_groups.get((f"{name}, {part}", m)) for m, part in claim.needs]
+                if all(values):
+                    rule = rules[claim.needs[0][0]]
+                    holds.append(rule(*(value["estimate"] for value in values)))
+            assert found["holds"] == (all(holds) if holds else None), claim.name
+            assert (found["support"] is None) == (not holds)
+            seen += len(holds)
+    assert seen >= 10
+
+
+def test_a_finding_of_every_group_fails_by_one_of_them():
+    from chronocore.sweep import _Statistic
+    from chronocore.sweep_groups import GroupFindings
+
+    claim = next(c for c in IN_EVERY_GROUP if c.name == "both_accurate_falls_in_every_region")
+
+    def group(stable, strong):
+        def one(values):
+            return _Statistic("RF1", "share", float(np.mean(values)), 0, 1, 30, np.array(values))
+
+        return {("both", "stable"): one(stable), ("both", "strong_plus"): one(strong)}
+
+    found = GroupFindings()
+    found._add(claim, group([0.8, 0.7, 0.6, 0.9], [0.2, 0.1, 0.3, 0.2]))
+    assert (found.holds[claim.name], found.support[claim.name].mean()) == (True, 1.0)
+    found._add(claim, {("both", "stable"): group([1.0] * 4, [1.0] * 4)["both", "stable"]})
+    assert found.holds[claim.name]  # a group without one of the classes says nothing
+    found._add(claim, group([0.5, 0.5, 0.5, 0.5], [0.2, 0.6, 0.4, 0.3]))
+    assert (found.holds[claim.name], found.support[claim.name].mean()) == (True, 0.75)
+    found._add(claim, group([0.3, 0.3, 0.3, 0.3], [0.3, 0.3, 0.3, 0.3]))  # equal is not lower
+    assert (found.holds[claim.name], found.support[claim.name].mean()) == (False, 0.0)
+    rows = {row["measure"]: row for row in found.finding_rows()}
+    assert rows[claim.name]["holds"] is False
+    assert rows["ratio_falls_in_every_region"]["holds"] is None
+
+
 def test_findings_of_a_cell_follow_from_its_statistics(swept_copy):
     result = cc.sweep(swept_copy, **FEW, seeds=2)
     assert result.cells == 16
@@ -108,7 +200,7 @@ def test_findings_of_a_cell_follow_from_its_statistics(swept_copy):
         }
         both = [statistics["both", shift] for shift in SHIFTS]
         found = {r["measure"]: r for r in cell.filter(pl.col("kind") == "finding").to_dicts()}
-        assert set(found) == {claim.name for claim in CLAIMS}
+        assert set(found) == {claim.name for claim in ALL_CLAIMS}
         falls = None if np.isnan(both).any() else all(a > b for a, b in zip(both, both[1:]))  # noqa: B905, RUF007
         assert found["both_accurate_falls"]["holds"] == falls
         ratio = statistics["median_ratio", "strong_plus"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from chronocore.metrics import SHIFTS
 from chronocore.tolerance import above, at_most, below
 
-__all__ = ["CLAIMS", "NEAR_ZERO", "Claim"]
+__all__ = ["ALL_CLAIMS", "CLAIMS", "IN_EVERY_GROUP", "NEAR_ZERO", "Claim", "GroupClaim"]
 
 Flags = NDArray[np.bool_]
 #: A statistic by measure and group: one number, or one a resample.
@@ -57,6 +57,29 @@ class Claim:
         return np.asarray(self.rule(values))
 
 
+@dataclass(frozen=True, slots=True)
+class GroupClaim:
+    """A statement about every topic or region of a survey that has enough pairs.
+
+    Attributes
+    ----------
+    name, finding, statement : str
+    dimension : str
+        ``topic`` or ``region``.
+    needs : tuple of (measure, class)
+        The statistics of each group that it is about.
+    rule : callable
+        As that of :class:`Claim`, for one group.
+    """
+
+    name: str
+    finding: str
+    statement: str
+    dimension: str
+    needs: tuple[Statistic, ...]
+    rule: Callable[[Sequence[NDArray[np.float64]]], Flags]
+
+
 def _falls(values: Sequence[NDArray[np.float64]]) -> Flags:
     return np.asarray(np.logical_and.reduce([below(b - a, 0.0) for a, b in pairwise(values)]))
 
@@ -69,7 +92,7 @@ def _each(measure: str, groups: Sequence[str]) -> tuple[Statistic, ...]:
     return tuple((measure, group) for group in groups)
 
 
-#: What the paper finds, in its order (ChronoCulture, sections 4.2 to 4.4 and appendix F).
+#: What the paper finds, in its order (ChronoCulture, sections 4.2 to 4.4, appendices C.1 and F).
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "both_accurate_falls", "RF1",
@@ -80,6 +103,19 @@ CLAIMS: tuple[Claim, ...] = (
         "one_accurate_rises", "RF1",
         "accuracy in exactly one year rises from each class of human shift to the next",
         _each("one_period", SHIFTS), _rises,
+    ),
+    Claim(
+        "undated_better_small_shifts", "RF1",
+        "undated predictions for both years are accurate in both more often than dated ones for "
+        "stable and moderate pairs",
+        _each("both_undated_gap", SHIFTS[:2]),
+        lambda values: np.logical_and.reduce([above(value, 0.0) for value in values]),
+    ),
+    Claim(
+        "undated_worse_large_shifts", "RF1",
+        "and less often for strong and very strong pairs",
+        _each("both_undated_gap", SHIFTS[2:]),
+        lambda values: np.logical_and.reduce([below(value, 0.0) for value in values]),
     ),
     Claim(
         "separated_rises", "RF1",
@@ -158,3 +194,33 @@ CLAIMS: tuple[Claim, ...] = (
         (("benefit_gap", "very_strong"),), lambda values: above(values[0], 0.0),
     ),
 )  # fmt: skip
+
+
+def _in_every(dimension: str) -> tuple[GroupClaim, ...]:
+    every = f"in every {dimension}"
+    return (
+        GroupClaim(
+            f"both_accurate_falls_in_every_{dimension}", "RF1",
+            f"accuracy in both years is lower for strong+ than for stable pairs {every}",
+            dimension, _each("both", ("stable", "strong_plus")), _falls,
+        ),
+        GroupClaim(
+            f"ratio_falls_in_every_{dimension}", "RF2",
+            f"the median ratio is lower for strong+ than for moderate pairs {every}",
+            dimension, _each("median_ratio", ("moderate", "strong_plus")), _falls,
+        ),
+        GroupClaim(
+            f"naming_changes_little_in_every_{dimension}", "RF3",
+            f"naming either year changes the mean distance by at most 0.01 {every}",
+            dimension, (("benefit_older", "all"), ("benefit_newer", "all")),
+            lambda values: np.logical_and.reduce(
+                [at_most(np.abs(value), NEAR_ZERO) for value in values]
+            ),
+        ),
+    )  # fmt: skip
+
+
+#: What the paper finds in every topic and region (appendix C.4).
+IN_EVERY_GROUP: tuple[GroupClaim, ...] = (*_in_every("topic"), *_in_every("region"))
+
+ALL_CLAIMS: tuple[Claim | GroupClaim, ...] = (*CLAIMS, *IN_EVERY_GROUP)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chronocore import schema
-from chronocore.claims import CLAIMS, Claim
+from chronocore.claims import ALL_CLAIMS, CLAIMS, Claim
 from chronocore.config import CLUSTERS
 from chronocore.effective_size import basis_of_sizes, effective_sizes
 from chronocore.engines.reference import gold_digest, outdated
@@ -47,6 +47,14 @@ from chronocore.scores import (
 )
 from chronocore.storage import read_bytes
 from chronocore.store import Study
+from chronocore.sweep_groups import (
+    BY_CLASS,
+    BY_PAIR,
+    BY_TOLERANCE,
+    GroupFindings,
+    Groups,
+    group_findings,
+)
 from chronocore.tables.cells import Benchmark
 from chronocore.tables.measures import DEFAULT_PLACES, MEDIAN_COSINE, MEDIAN_RATIO, NAMING
 from chronocore.tolerance import above, at_least, at_most
@@ -266,16 +274,34 @@ class _Redrawn:
 
     def column(self, name: str, tau: float) -> NDArray[Any]:
         """Return a column of all complete pairs, shape (R, N)."""
-        key = (name, tau if name == "outcome" else 0.0)
+        by_tau = name in _BY_TAU
+        key = (name, tau if by_tau else 0.0)
         if key not in self._columns:
-            view = self.scores.within(tau) if name == "outcome" else self.scores
+            view = self.scores.within(tau) if by_tau else self.scores
             self._columns[key] = self.redraws.column(view, _COLUMNS[name], _COLUMNS[name])
         return self._columns[key]
 
 
+def _undated(scores: PairScores) -> NDArray[Any]:
+    """Return the outcome of the undated prediction for both years: 0 both, 1 older, 2, 3 none."""
+    older = at_most(scores.benefit_old + scores.d_old, scores.tau)
+    newer = at_most(scores.benefit_new + scores.d_new, scores.tau)
+    return np.where(older, np.where(newer, 0, 1), np.where(newer, 2, 3)).astype(np.int8)
+
+
+def _undated_gap(scores: PairScores) -> NDArray[Any]:
+    """Return 1 where only the undated prediction is accurate in both years, 2 only dated ones."""
+    undated, dated = _undated(scores) == 0, scores.outcome == 0
+    return (np.where(undated & ~dated, 1, 0) + np.where(dated & ~undated, 2, 0)).astype(np.int8)
+
+
+_BY_TAU = ("outcome", "undated", "undated_gap")
+
 #: What statistics are made of and gold decides.
 _COLUMNS: dict[str, Callable[[PairScores], NDArray[Any]]] = {
     "outcome": lambda scores: scores.outcome,
+    "undated": _undated,
+    "undated_gap": _undated_gap,
     "alignment": lambda scores: scores.alignment,
     "ratio": lambda scores: scores.ratio,
     "cosine": lambda scores: scores.cosine,
@@ -314,6 +340,11 @@ class _Pairs:
     place: Integers
     clusters: Integers | None = None
     redrawn: _Redrawn | None = None
+
+    @property
+    def moved(self) -> Flags:
+        """Which pairs have a predicted change."""
+        return ~at_most(self.scores.d_m, 0.0)
 
     def sample(self, inside: Flags, name: str) -> _Sample:
         """Return a column of some pairs, which gold decides."""
@@ -465,6 +496,15 @@ class _Drawing:
             return self._moved(finding, unit, estimate, len(values), replicates, None)
         return self._drawn(finding, unit, "mean", sample, seed)
 
+    def difference(self, one: _Statistic, other: _Statistic) -> _Statistic:
+        """Return the difference of two shares of the same resamples."""
+        if not one.n:
+            return one
+        return self._moved(
+            one.finding, one.unit, one.estimate - other.estimate, one.n,
+            one.replicates - other.replicates, None,
+        )  # fmt: skip
+
     def _drawn(
         self,
         finding: str,
@@ -555,6 +595,12 @@ def _accuracy(pairs: _Pairs, drawing: _Drawing) -> dict[tuple[str, str], _Statis
         if group in (*SHIFTS, "all"):
             sample = pairs.sample(inside, "outcome")
             found |= drawing.shares("RF1", "outcome", group, sample, classes, 4)
+            sample = pairs.sample(inside, "undated")
+            found |= drawing.shares("RF1", "undated", group, sample, {"both_undated": (0,)}, 4)
+            sample = pairs.sample(inside, "undated_gap")
+            apart = {"undated_only": (1,), "dated_only": (2,)}
+            one_way = drawing.shares("RF1", "undated_gap", group, sample, apart, 3)
+            found["both_undated_gap", group] = drawing.difference(*one_way.values())
     return found
 
 
@@ -563,7 +609,7 @@ def _others(pairs: _Pairs, drawing: _Drawing) -> dict[tuple[str, str], _Statisti
     found: dict[tuple[str, str], _Statistic] = {}
     scores = pairs.scores
     groups = _groups(scores)
-    zero = at_most(scores.d_m, 0.0)
+    zero = ~pairs.moved
     has_ratio = ~zero & np.isfinite(scores.ratio)
     has_direction = ~zero & np.isfinite(scores.cosine)
     alignment = {
@@ -732,7 +778,7 @@ class _Grid:
             parts = [
                 run.run_id, run.inputs, name, _text(tau), _text(retain), seed, self.resamples,
                 _text(self.confidence_level), self.cluster, self.gold_error,
-                schema.SCHEMA_VERSION,
+                schema.SCHEMA_VERSION, [claim.name for claim in ALL_CLAIMS],
             ]  # fmt: skip
             if self.effective_sizes is not None:
                 parts.append(self.effective_sizes)
@@ -968,6 +1014,7 @@ class _Resampling:
 
     def __init__(self, study: Study, grid: _Grid) -> None:
         self._clusters: Integers | None = None
+        self.groups = Groups.of(Benchmark(study.pairs()))
         if grid.cluster != "pair":
             benchmark = Benchmark(study.pairs())
             labels = {"country": benchmark.country, "variable": benchmark.question}
@@ -995,6 +1042,8 @@ def _computed(
     """Yield the rows of the cells of a run that are missing, part by part."""
     # The redraws of one seed are a hundred copies of the scores: one seed at a time.
     together = [(seed,) for seed in grid.seeds] if grid.gold_error else [grid.seeds]
+    # What naming a year changes in a group does not depend on boundaries: computed once.
+    naming: dict[tuple[float, int], GroupFindings] = {}
     for seeds in together:
         if not any(key[3] in seeds for key in missing):
             continue
@@ -1007,10 +1056,17 @@ def _computed(
             retained = np.ones(len(scores), dtype=bool) if run.is_reference else scores.at(share)
             own = scores.under(chosen).take(retained)
             pairs = _Pairs(own, np.flatnonzero(retained), resampling_of.clusters(own), redrawn)
-            yield _part(run, pairs, part, grid)
+            yield _part(run, pairs, part, grid, resampling_of.groups, naming)
 
 
-def _part(run: _Run, pairs: _Pairs, cells: Mapping[Key, str], grid: _Grid) -> pa.Table:
+def _part(
+    run: _Run,
+    pairs: _Pairs,
+    cells: Mapping[Key, str],
+    grid: _Grid,
+    groups: Groups,
+    naming: dict[tuple[float, int], GroupFindings],
+) -> pa.Table:
     """Return the rows of the cells of one run, one set of boundaries and one retention."""
     rows: list[dict[str, Any]] = []
     boundaries, retain = next(iter(cells))[:2]
@@ -1018,16 +1074,23 @@ def _part(run: _Run, pairs: _Pairs, cells: Mapping[Key, str], grid: _Grid) -> pa
     for seed in dict.fromkeys(key[3] for key in cells):
         drawing = _Drawing(grid.resamples, grid.confidence_level, seed, stream)
         others = _others(pairs, drawing)
+        if (retain, seed) not in naming:
+            unclassed = replace(drawing, stream=(run.run_id, _text(retain)))
+            naming[retain, seed] = group_findings(groups, pairs, unclassed, BY_PAIR)
+        of_groups = group_findings(groups, pairs, drawing, BY_CLASS).joined(naming[retain, seed])
         for tau in (key[2] for key in cells if key[3] == seed):
             own = _Drawing(grid.resamples, grid.confidence_level, seed, (*stream, _text(tau)))
-            found = {**_accuracy(replace(pairs, scores=pairs.scores.within(tau)), own), **others}
+            within = replace(pairs, scores=pairs.scores.within(tau))
+            found = {**_accuracy(within, own), **others}
+            in_groups = group_findings(groups, within, own, BY_TOLERANCE).joined(of_groups)
             head = {
                 "cell_id": cells[boundaries, retain, tau, seed], "run_id": run.run_id,
                 "label": run.label, "instruction": run.instruction, "boundaries": boundaries,
                 "tau": tau, "retain": retain, "cluster": grid.cluster,
                 "gold_error": grid.gold_error, "seed": seed, "resamples": grid.resamples,
             }  # fmt: skip
-            rows.extend({**head, **row} for row in _rows(found))
+            made = (_rows(found), in_groups.rows, in_groups.finding_rows())
+            rows.extend({**head, **row} for row in chain(*made))
     return pa.Table.from_pylist(rows, schema=schema.SWEEP)
 
 
@@ -1049,7 +1112,7 @@ def _summary(
             found[row["cell_id"], row["measure"]] = row
     summaries = []
     failures: dict[tuple[Any, ...], Failure] = {}
-    for claim in CLAIMS:
+    for claim in ALL_CLAIMS:
         holds = undefined = supported = 0
         least: float | None = None
         by_run: dict[str, list[int]] = {run.label: [0, 0] for run in runs}
