@@ -332,7 +332,7 @@ def test_parts_say_whose_they_are(folder, ask):
     parts[0].parent.parent.rename(moved)
     settings = RunSettings("other", "file", "1")
     assert run_id(settings) not in str(moved)
-    with pytest.raises(cc.StudyError, match="holds run"):
+    with pytest.raises(cc.StudyError, match="was written as run="):
         AnswerStore(folder).answers("r0000000000000000")
 
 

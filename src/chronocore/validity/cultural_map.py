@@ -379,7 +379,7 @@ def ellipse(covariance: Any, level: float = 0.95, *, n: int | None = None) -> El
     >>> round(found.major, 3), round(found.minor, 3), found.angle
     (4.895, 2.448, 0.0)
     >>> round(ellipse([[4, 0], [0, 1]], 0.95, n=10).major, 3)
-    6.334
+    6.335
     """
     matrix = np.asarray(covariance, dtype=np.float64)
     if matrix.shape != (2, 2) or not 0 < level < 1:
