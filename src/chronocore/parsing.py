@@ -85,7 +85,7 @@ _SIDE_WORDS = (
     r"|number of (?:respondents|cases|observations|interviews))(?: \(?n\)?)?"
     r"|margin of error|moe|standard error|std error|s\.?e\.?"
     r"|(?:95%? )?(?:ci|confidence)(?: (?:level|score|interval|rating))?|certainty"
-    r"|(?:survey |reference |data |field )?years?|wave|round|source|date"
+    r"|(?:survey |reference |data |field )?years?|wave|round|source|date|country"
     # German, French, Spanish, Portuguese, Italian, Dutch, Swedish, Polish, Turkish
     r"|(?:gesamt)?summe|gesamt|insgesamt|kontrollsumme|stichproben(?:größe|umfang)|jahr|land"
     r"|somme|total général|taille de l'échantillon|échantillon|année|pays"
@@ -799,7 +799,7 @@ class _StrictReader:
     trailing_comma = False
     quotes = '"'
     _string = re.compile(_JSON_STRING)
-    opener = re.compile(rf"\{{(?=\s*+(?:\}}|{_JSON_STRING}\s*+:|{_JSON_OPEN}\Z))|\[")
+    opener = re.compile(rf"\{{(?=\s*+(?:{_JSON_STRING}\s*+:|{_JSON_OPEN}\Z))|\[")
     _literal = re.compile(
         r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
         r"|true\b|false\b|null\b|NaN\b|-?Infinity\b"
@@ -832,7 +832,7 @@ class _NearReader:
 
     trailing_comma = True
     quotes = "\"'"
-    opener = re.compile(r"\{(?!\s*+[{\[])|\[")
+    opener = re.compile(r"\{(?!\s*+[{}\[])|\[")
     _bare_key = re.compile(r"[^:{}\[\]\n]++(?=:)")
     _quoted_number = re.compile(
         r"""["']\s*+([~≈]?[+-]?(?:[0-9]++(?:[.,][0-9]++)*+|\.[0-9]++)\s*+%?)\s*+["']?"""
@@ -1588,7 +1588,10 @@ def _in_stated_order(
 def _says_order(text: str, table: OptionTable) -> bool:
     """Return whether words of order are more than those of the scale itself."""
     first = table.label_pattern.search(text) if table.label_pattern else None
-    if re.search(r"\b(?:revers|descend|sorted|(?:largest|highest|last|most)\b)", text):
+    if re.search(
+        r"\b(?:revers|descend|sorted|second\b|third\b|bottom|backward|(?:largest|highest|last|most)\b)",
+        text,
+    ):
         return True
     return first is not None and table.index_of(first.group()) != 0
 
@@ -1782,14 +1785,15 @@ _ANSWER_WORDS = _words(
     " better instead rather actually so therefore thus hence then wait sorry no not or again"
     " let try wrong mistake error fix fixed which one survey option options antwort"
     " verteilung korrektur korrigiert endgültig respuesta distribución corrección corregido"
-    " réponse répartition corrigé résultat version versions attempt resposta risposta 答案 修正"
+    " réponse répartition corrigé résultat version versions attempt"
+    " revise reflection change modify adjust correcting resposta risposta 答案 修正"
     " 更正"
 )
 #: Words that say nothing of their own.
 _EMPTY_WORDS = _words(
     "a an the of for in is are was were be been would will should could can may might must it"
     " its this that these those here there as at by on with to and but i i'm i'd i'll we my"
-    " our me us your you have has had do does did get gives give given make makes made"
+    " our me us you have has had do does did get gives give given make makes made"
     " following follows below above now more most think say believe guess approximately about"
     " around roughly likely overall hmm ok okay sure well also just really e.g eg etc each"
     " all both who what how im id"
@@ -1802,7 +1806,7 @@ _NAMING_FIELDS = _words(
     " sexe sexo"
 )
 _MAX_NAME_WORDS = {True: 6, False: 3}  # of a heading, and of words that merely come before
-_CLAUSE_END = re.compile(r"[.!?;,]\s+|\n|[({]|->")
+_CLAUSE_END = re.compile(r"[.!?;,]\s+|\n|\{|->")
 _TAG_BEFORE = re.compile(r"<([A-Za-z][\w-]{0,30})>\s*(?:```\w*)?\s*\Z")
 _NAME_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
@@ -1867,7 +1871,10 @@ def _name_words(lead: str) -> list[str]:
     years = _YEAR.findall(clauses[-1])
     words = _NAME_WORD.findall(_fold(clauses[-1].replace("_", " ")))
     own = [word for word in words if word not in _ANSWER_WORDS and word not in _EMPTY_WORDS]
-    own = [word for word in own if not (word.isdecimal() and len(word) > 1 and word not in years)]
+    if words and words[-1] not in own and len(words[-1]) == 1:
+        own.append(words[-1])  # "Option A"
+    if any(word in _ANSWER_WORDS for word in words):  # "adds up to 110"
+        own = [w for w in own if not (w.isdecimal() and len(w) > 1 and w not in years)]
     if years:
         return [*years, *(word for word in own if not _YEAR.search(word))]
     if not own:
@@ -1939,11 +1946,11 @@ def _is_side_key(name: str) -> bool:
     if len(name) > _MAX_NUMBER:
         return False
     folded = _fold(name)
-    bare = _field_name(name)
+    parts = re.split(r"[:=]", re.sub(r"\s*\([^()]*\)", "", folded.replace("_", " ")))
+    bare = [_bare(part.strip()) for part in parts if part.strip()]
     return (
         folded in _SIDE_KEYS
-        or bare in _SIDE_KEYS
-        or _SIDE_KEY.fullmatch(bare) is not None
+        or (bare != [] and all(_SIDE_KEY.fullmatch(part) for part in bare))
         or _SUM_SHOWN.search(folded) is not None
     )
 
@@ -2758,6 +2765,11 @@ _HEDGED = re.compile(
     r"|closer to"
     r"|also|potentially|either)\s(?:(?:an?|the|option|even|as|it|be|low|high)\s)*[\s\"'(]*\Z"
 )
+_ALSO = re.compile(
+    r"[\s\"')\]]*(?:(?:would|could|might|may|is|are)\s(?:also|equally|just as)\b"
+    r"|(?:also|too|as well)\b|(?:is|(?:would|might|could) be) (?:possible|fine|plausible|an option)"
+    r"|(?:would|could) (?:work|do|fit))"
+)
 _COUNTED = re.compile(
     r"\s(?:\w+\s)?(?:reasons?|examples?|arguments?|options?|answers?|factors?|ways|things|people"
     r"|times|years"
@@ -2938,9 +2950,13 @@ class _ChoiceReader:
                 found.append(self._choice_of(folded, mention))
             elif _DENIED.search(gap):
                 continue
-            elif _HEDGED.search(gap) or (
-                not _EXPLAINED.search(folded, first.end, mention.start)
-                and (mention.paired or mention.number)
+            elif (
+                _HEDGED.search(gap)
+                or _ALSO.match(folded, mention.end)
+                or (
+                    not _EXPLAINED.search(folded, first.end, mention.start)
+                    and (mention.paired or mention.number)
+                )
             ):
                 found.append(self._choice_of(folded, mention))
             else:
