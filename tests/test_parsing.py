@@ -19,9 +19,11 @@ from chronocore import parsing
 from chronocore.parsing import (
     ParsedChoice,
     ParsedDistribution,
+    option_table,
     parse_choice,
     parse_distribution,
 )
+from chronocore.parsing.distribution import _read_plainly
 
 CASES = json.loads((Path(__file__).parent / "cases" / "parsing.json").read_text(encoding="utf-8"))
 
@@ -738,7 +740,7 @@ def test_the_short_way_gives_what_the_long_way_gives(
     answer: tuple[str, Options], finish: str | None
 ) -> None:
     text, options = answer
-    short = parsing._read_plainly(text, parsing.option_table(options))
+    short = _read_plainly(text, option_table(options))
     if short is None:
         return
     # A limit that no sum breaks takes the long way.
@@ -747,6 +749,6 @@ def test_the_short_way_gives_what_the_long_way_gives(
 
 def test_the_short_way_is_taken() -> None:
     for text in ('{"1": 20, "2": 80}', '{"1":0.2,"2":0.8}', '\n{ "1" : 99.5 , "2" : 0.5 }\n'):
-        assert parsing._read_plainly(text, parsing.option_table(TRUST)) is not None
+        assert _read_plainly(text, option_table(TRUST)) is not None
     for text in ('{"2": 80, "1": 20}', '{"1": 20, "2": 60}', '{"1": "20", "2": 80}', None, ""):
-        assert parsing._read_plainly(text, parsing.option_table(TRUST)) is None
+        assert _read_plainly(text, option_table(TRUST)) is None

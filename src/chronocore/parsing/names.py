@@ -1,0 +1,137 @@
+"""The names under which an answer stands: keys, fields, headings, words before it."""
+
+from __future__ import annotations
+
+import re
+
+from chronocore.parsing.answers import Answer, field_name
+from chronocore.parsing.characters import EMPHASIS, ORDER_REACH, fold, word_set
+from chronocore.parsing.containers import Container
+
+
+def is_year(text: str) -> bool:
+    """Return whether a text is a year and nothing else."""
+    return _YEAR.fullmatch(text.strip()) is not None
+
+
+_YEAR = re.compile(r"(?<!\d)(?:1[89]|20|21)\d\d(?!\d)")
+
+
+#: Words for the answer itself. Names made of these alone are no names of alternatives.
+_ANSWER_WORDS = word_set(
+    "answer answers distribution distributions percentage percentages percent pct share"
+    " shares probability probabilities prob proportion proportions estimate estimates"
+    " estimated estimation result results response responses output prediction predictions"
+    " predicted values value data json final last corrected correction correct revised"
+    " revision updated update adjusted adjustment normalised normalized rescaled scaled"
+    " rounded best point central main definitive actual sum sums sum up add adds total totals"
+    " better instead rather actually so therefore thus hence then wait sorry no not or again"
+    " let try wrong mistake error fix fixed which one survey option options antwort"
+    " verteilung korrektur korrigiert endgültig respuesta distribución corrección corregido"
+    " réponse répartition corrigé résultat version versions attempt"
+    " revise reflection change modify adjust correcting resposta risposta 答案 修正"
+    " 更正"
+)
+
+
+#: Words that say nothing of their own.
+EMPTY_WORDS = word_set(
+    "a an the of for in is are was were be been would will should could can may might must it"
+    " its this that these those here there as at by on with to and but i i'm i'd i'll we my"
+    " our me us you have has had do does did get gives give given make makes made"
+    " following follows below above now more most think say believe guess approximately about"
+    " around roughly likely overall hmm ok okay sure well also just really e.g eg etc each"
+    " all both who what how im id"
+)
+
+
+#: Fields of an object that say of what its other fields are the distribution.
+_NAMING_FIELDS = word_set(
+    "year wave round period date time scenario case group subgroup gender sex age cohort"
+    " segment region country population name title type kind version draft variant model"
+    " method source label sample bound estimate status stage step jahr année año geschlecht"
+    " sexe sexo"
+)
+
+
+_MAX_NAME_WORDS = {True: 6, False: 3}  # of a heading, and of words that merely come before
+
+
+_CLAUSE_END = re.compile(r"[.!?;,]\s+|\n|\{|->")
+
+
+_TAG_BEFORE = re.compile(r"<([A-Za-z][\w-]{0,30})>\s*(?:```\w*)?\s*\Z")
+
+
+NAME_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+
+
+def name_of(answer: Answer, text: str) -> tuple[str, ...]:
+    """Return the words of the names under which an answer stands; none if it has no name.
+
+    Words for the answer itself count as one name, the empty word.
+    """
+    words: list[str] = []
+    if answer.lead is not None:
+        words += name_words(answer.lead)
+    around = answer.container
+    if around is not None:
+        top = around
+        while True:
+            words += _field_words(around)
+            if around.key is not None:
+                words += name_words(f"{around.key}:")
+            if around.parent is None:
+                break
+            around = top = around.parent
+        words += name_words(_text_before(text, top.start))
+    return tuple(dict.fromkeys(words))
+
+
+def _field_words(container: Container) -> list[str]:
+    """Return the words of the fields that say what an object is about."""
+    words: list[str] = []
+    for key, value in zip(container.keys, container.values, strict=False):
+        if isinstance(value, str) and field_name(key) in _NAMING_FIELDS:
+            words += name_words(f"{value}:")
+    return words
+
+
+def _text_before(text: str, position: int) -> str:
+    """Return what stands directly before an answer, back to the answer before it."""
+    gap = text[max(0, position - ORDER_REACH) : position]
+    if tag := _TAG_BEFORE.search(gap):
+        return f"{tag[1]}:"
+    lines = [line for line in gap.splitlines() if not line.lstrip().startswith("```")]
+    blank = gap.rstrip(" ").endswith("\n")
+    above = [line for line in lines if line.strip(" *_#`[")]
+    if not above:
+        return ""
+    line = above[-1].strip()
+    line = line[max(line.rfind("}"), line.rfind("]")) + 1 :]
+    if blank and not (line.endswith((":", "*")) or line.startswith(("#", "*"))):
+        return line if len(line.split()) <= _MAX_NAME_WORDS[False] else ""
+    return line
+
+
+def name_words(lead: str) -> list[str]:
+    """Return the words that name an alternative in what stands above or before it."""
+    lead = lead.translate(EMPHASIS).strip()
+    if lead.endswith((".", "!", "?", ";")):
+        return []  # a sentence that is over
+    heading = lead.endswith(":") or lead.startswith(("#", "<"))
+    clauses = [part for part in _CLAUSE_END.split(lead.strip(" #:>-")) if part.strip()]
+    if not clauses:
+        return []
+    years = _YEAR.findall(clauses[-1])
+    words = NAME_WORD.findall(fold(clauses[-1].replace("_", " ")))
+    own = [word for word in words if word not in _ANSWER_WORDS and word not in EMPTY_WORDS]
+    if words and words[-1] not in own and len(words[-1]) == 1:
+        own.append(words[-1])  # "Option A"
+    if any(word in _ANSWER_WORDS for word in words):  # "adds up to 110"
+        own = [w for w in own if not (w.isdecimal() and len(w) > 1 and w not in years)]
+    if years:
+        return [*years, *(word for word in own if not _YEAR.search(word))]
+    if not own:
+        return [""] if any(word in _ANSWER_WORDS for word in words) else []
+    return own if len(own) <= _MAX_NAME_WORDS[heading] else []
