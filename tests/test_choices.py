@@ -20,6 +20,13 @@ NUMBERS = scale(*map(str, range(1, 11)))
 AGREE = scale("Strongly disagree", "Disagree", "Agree", "Strongly agree")
 YES_NO = scale("Yes", "No")
 DEAL = scale("A great deal", "Some", "None")
+IMPORTANT = scale(
+    "Very important", "Rather important", "Not very important", "Not at all important"
+)
+TRUST = scale("Most people can be trusted", "Need to be very careful")
+STATEMENT = scale("Strongly agree", "Agree", "Disagree", "Strongly disagree")
+CONFIDENCE = scale("A great deal", "Quite a lot", "Not very much", "None at all")
+HAPPY = scale("Very happy", "Quite happy", "Not very happy", "Not at all happy")
 
 # What is written, the options, and what a choice and a score of it are: a code, or none.
 ANSWERS: list[tuple[str, Options, int | None, int | None]] = [
@@ -229,6 +236,134 @@ ANSWERS: list[tuple[str, Options, int | None, int | None]] = [
     ("'3'", AGREE, 3, 3),
     ("Answer: 3\nConfidence: 4", AGREE, 3, 3),
     ("Answer: 3\n\nExplanation: Of the 4 options, it fits best.", AGREE, 3, 3),
+    ("I would say that work is 2) Rather important in my life.", IMPORTANT, 2, 2),
+    (
+        "As an AI language model, I don't have personal experiences or a life to assign importance to. However, if I were to simulate a response based on general human values, I would choose: 1) Very important.",
+        IMPORTANT,
+        1,
+        1,
+    ),
+    ('My response would be "1) Very important."', IMPORTANT, 1, 1),
+    ("I'd answer 1) Very important to that question!", IMPORTANT, 1, 1),
+    ("Oh, definitely 1) Very important!", IMPORTANT, 1, 1),
+    ("For me, family is 1) Very important.", IMPORTANT, 1, 1),
+    (
+        "Based on the survey options provided, my answer would be:\n\n1) Very important",
+        IMPORTANT,
+        1,
+        1,
+    ),
+    ("It's a tough one, but I'd have to go with 2) Rather important.", IMPORTANT, 2, 2),
+    (
+        "My honest answer: 3) Not very important. I know some people think it's 1) Very important, but not me.",
+        IMPORTANT,
+        3,
+        3,
+    ),
+    ("Between the options, I would choose 2) Rather important.", IMPORTANT, 2, 2),
+    (
+        "Out of the options 1) Very important, 2) Rather important, 3) Not very important, 4) Not at all important, I choose 2) Rather important.",
+        IMPORTANT,
+        2,
+        2,
+    ),
+    ("I don't think politics is that important. 3) Not very important", IMPORTANT, 3, 3),
+    ("Not important at all! 4) Not at all important.", IMPORTANT, 4, 4),
+    ("No doubt about it: 1) Very important.", IMPORTANT, 1, 1),
+    ("It's not 1) Very important, but 2) Rather important.", IMPORTANT, 2, 2),
+    (
+        "The answer is 3) Not very important. This is because compared to 1) Very important things like family, it matters less.",
+        IMPORTANT,
+        3,
+        3,
+    ),
+    (
+        "I am an AI and therefore I cannot experience happiness. In terms of the options, 2) Quite happy would be the closest.",
+        HAPPY,
+        2,
+        2,
+    ),
+    (
+        "I'm sorry, but as an AI language model, I don't have feelings. Therefore I cannot choose between 1) Very happy, 2) Quite happy, 3) Not very happy and 4) Not at all happy.",
+        HAPPY,
+        None,
+        None,
+    ),
+    (
+        "1) Most people can be trusted. I believe that people are inherently good, though you need to be very careful with strangers.",
+        TRUST,
+        1,
+        1,
+    ),
+    ("2) Need to be very careful. Not everyone can be trusted.", TRUST, 2, 2),
+    ("I think you need to be very careful. 2) Need to be very careful", TRUST, 2, 2),
+    ("Taking all things together, I would say I am: 2) Quite happy", HAPPY, 2, 2),
+    (
+        "Taking all things together, I'd say that I'm 2) Quite happy. There are days when I'm 1) Very happy, but there are also days when I'm 3) Not very happy.",
+        HAPPY,
+        2,
+        2,
+    ),
+    ("[1) Very important]", IMPORTANT, 1, 1),
+    ("1) Very important\n2) Rather important", IMPORTANT, None, None),
+    ("1) Very important, because 2 of my kids live there", IMPORTANT, 1, 1),
+    (
+        "**My Answer:** 3) Disagree\n\n**Explanation:** I believe that 1) is too extreme and 4) is as well.",
+        STATEMENT,
+        3,
+        3,
+    ),
+    ("The correct answer is 3) Disagree.", STATEMENT, 3, 3),
+    ("A: 3) Disagree", STATEMENT, 3, 3),
+    ("Q: Do you agree?\nA: 3) Disagree\nQ: Are you sure?\nA: 2) Agree", STATEMENT, None, None),
+    ("Human: Which?\nAssistant: 3) Disagree", STATEMENT, 3, 3),
+    ("3) Disagree\n\nHuman: And now?\n\nAssistant: 2) Agree", STATEMENT, None, None),
+    ("I choose answer 3) Disagree", STATEMENT, 3, 3),
+    ("Option 3) Disagree", STATEMENT, 3, 3),
+    ("3)Disagree", STATEMENT, 3, 3),
+    ("3 ) Disagree", STATEMENT, 3, 3),
+    ("3)  Disagree!", STATEMENT, 3, 3),
+    ("3) disagree :)", STATEMENT, 3, 3),
+    ("'3) Disagree'.", STATEMENT, 3, 3),
+    ("I would strongly go for 3) Disagree here.", STATEMENT, 3, 3),
+    ("3) Disagree. I do not agree with the statement.", STATEMENT, 3, 3),
+    ("3) Disagree - I don't agree that men make better leaders.", STATEMENT, 3, 3),
+    ("I don't agree. 3) Disagree", STATEMENT, 3, 3),
+    ("I can't agree with this, so 3) Disagree.", STATEMENT, 3, 3),
+    ("I refuse to agree, so my answer is 3) Disagree.", STATEMENT, 3, 3),
+    ("Since I cannot agree, I choose 3) Disagree.", STATEMENT, 3, 3),
+    ("I do not have any confidence in them: 4) None at all", CONFIDENCE, 4, 4),
+    ("As someone who doesn't have much trust, I'd say 3) Not very much.", CONFIDENCE, 3, 3),
+    ("I have 4) None at all.", CONFIDENCE, 4, 4),
+    ("I have 3) Not very much confidence in the press.", CONFIDENCE, 3, 3),
+    ("I don't have a lot of confidence, 3) Not very much.", CONFIDENCE, 3, 3),
+    ("Sorry, but 4) None at all.", CONFIDENCE, 4, 4),
+    ("I'm sorry to say 4) None at all.", CONFIDENCE, 4, 4),
+    ("I must say 3) Not very much", CONFIDENCE, 3, 3),
+    ("Unfortunately, I can only say 3) Not very much.", CONFIDENCE, 3, 3),
+    ("Personally, 3) Not very much. Others may say 1) A great deal.", CONFIDENCE, 3, 3),
+    (
+        "The options are: 1) A great deal 2) Quite a lot 3) Not very much 4) None at all\nMy answer: 3) Not very much",
+        CONFIDENCE,
+        3,
+        3,
+    ),
+    (
+        "You asked: how much confidence? (1) A great deal (2) Quite a lot (3) Not very much (4) None at all. I'd say (3) Not very much.",
+        CONFIDENCE,
+        3,
+        3,
+    ),
+    (
+        "If I had to choose between 2) Quite a lot and 3) Not very much, I'd choose 3) Not very much.",
+        CONFIDENCE,
+        3,
+        3,
+    ),
+    ("I'd say it's somewhere between 2) Quite a lot and 3) Not very much", CONFIDENCE, None, None),
+    ("2) Agree / 3) Disagree", STATEMENT, None, None),
+    ("2) Agree (strongly)", STATEMENT, 2, 2),
+    ('2) "Agree" — since it\'s fair.', STATEMENT, 2, 2),
 ]
 
 

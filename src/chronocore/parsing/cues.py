@@ -87,7 +87,8 @@ CLOSING_CUE = re.compile(
     r"[\"')\].,]* ?(?:is|would be|seems to be|comes|best|most closely|it is\b)[^.!?\n\d]{0,30}?"
     r"\b(?:my (?:own |final )?(?:answer|choice|response|view|opinion|position|selection|feelings?)"
     r"|what i(?:'d| would)? (?:choose|pick|select|answer|say|go with)|(?:the )?(?:answer|option"
-    r"|one) (?:i|for me))\b"
+    r"|one) (?:i|for me)|(?:the )?(?:closest|nearest|best (?:fit|option|answer)"
+    r"|most (?:accurate|fitting|appropriate|suitable)))\b"
 )
 
 
@@ -248,9 +249,9 @@ def leaves_sentence(gap: str) -> bool:
     return end is not None and any(map(str.isalnum, gap[end.end() :] + gap[: end.start()]))
 
 
-def is_denied(folded: str, position: int) -> bool:
+def is_denied(folded: str, position: int, floor: int = 0) -> bool:
     """Return whether the words directly before a position deny what follows."""
-    return DENIED.search(folded, max(0, position - GAP), position) is not None
+    return DENIED.search(folded, max(floor, position - GAP), position) is not None
 
 
 def is_asked(folded: str, position: int) -> bool:

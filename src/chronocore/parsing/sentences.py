@@ -328,6 +328,8 @@ class ChoiceReader:
             clause = folded[clause_start(folded, mention.start) : mention.start]
             if OTHERS_SAY.search(clause) and self._is_of_others(folded, mention.start):
                 continue
+            if is_denied(folded, mention.start, mentions[place - 1].end if place else 0):
+                continue
             indices.add(mention.option)
             if len(indices) > 1:
                 break
@@ -387,6 +389,9 @@ class ChoiceReader:
         starts = [mention.start for mention in mentions]
         found: list[Choice] = []
         for change in CORRECTING.finditer(folded):
+            around = bisect_left(starts, change.start()) - 1
+            if around >= 0 and mentions[around].end > change.start():
+                continue  # a word of a label, such as "Rather important"
             place = bisect_left(starts, change.end("gap") - len(change["gap"]))
             if place == len(mentions) or mentions[place].start > change.end("gap"):
                 continue
