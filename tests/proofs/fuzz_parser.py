@@ -140,11 +140,45 @@ def run(answers: int, seed: int) -> Counter[str]:
     return counts
 
 
+HOSTILE = [
+    "{", "[", "{{", "}{", '{"1":', '{"1":4}', '{"1":40,"2":60,"3":0,"4":0}', '{"1":{"1":4}},', '{"a":"b"},', "[1,2],", "[[1,2]]",
+    "{1,2}", '{"answer": 3}', "9", '"', "\"'", "\\", '\\"', '"\n', "{'a':\"", "é", "\ufdfa", "\ufb01 ", "\u0300\u0316", "<think>",
+    "</think> x", "<a>", "<a", "</", "<|", "|>", "1: 5\n", "|1|2|\n", "- Yes: 3\n", "```\n", "not 1, 2\n", "choose 1 or ", "I cannot ",
+    "Yes ", "no, ", "1) Yes ", "3) No\n", "my answer is ", "answer: 1. ", "\\boxed{", "\\boxed{2}", "$", "\\text{a}", "//", "/*", "*/",
+    '{"a": 1 // x\n', "{ /* ", "#", " # a\n", '{"1": 40, # a\n', "?", "...", "\n", " ", "\t", "(", "1,", "1 2 ", "0.4 (40%) ",
+    "Yes: 0.4 (40%)\n", "2004: [1,2,3,4]\n", '2004: {"1":40,"2":60,"3":0,"4":0}\n', "at least ", "1 or 2 ", "actually 2 ", "½", "⑴", "㎉",
+    "if i had to choose ", "I would rate it 8 or 9. ", "1.Yes", "Very important (3) ", "rate", "answer ", "<answer>2</answer>",
+    '"{\\"1\\": 40}"', '{"a":"{\\"1\\":4}"},', '{"a":"{',
+]  # fmt: skip
+
+
+def slowest(size: int) -> list[tuple[float, str, str]]:
+    """Return seconds of CPU, reader and repeated text of the slowest answers of so many characters."""
+    labels = ["Yes", "No", "Very important", "Not at all important"]
+    options = [{"code": code, "label": label} for code, label in enumerate(labels, 1)]
+    times = []
+    for piece in HOSTILE:
+        text = (piece * (size // len(piece) + 1))[:size]
+        for parse in (parse_distribution, parse_choice, parse_score):
+            for finish in ("stop", "length"):
+                start = time.process_time()
+                parse(text, options, finish)
+                times.append((time.process_time() - start, parse.__name__, piece))
+    return sorted(times, reverse=True)[:5]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--answers", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--hostile", type=int, metavar="CHARACTERS", help="time repeated texts instead"
+    )
     given = parser.parse_args()
+    if given.hostile:
+        for seconds, reader, piece in slowest(given.hostile):
+            print(f"{seconds:.3f} s of CPU, {reader}, {piece!r}")
+        return
     start = time.process_time()
     counts = run(given.answers, given.seed)
     seconds = time.process_time() - start

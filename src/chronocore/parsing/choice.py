@@ -129,8 +129,8 @@ def find_choice(
 ) -> Choice | None:
     """Return the choice of an answer in the first form that has one; None without any."""
     cut = finish_reason == "length"
-    for json_reader in (StrictReader(answer), NearReader(answer)):
-        found = _json_choice(json_reader, reader, cut=cut)
+    for json_reader in (StrictReader, NearReader) if "{" in answer else ():
+        found = _json_choice(json_reader(answer), reader, cut=cut)
         if found is not None:
             return found
     if cut:

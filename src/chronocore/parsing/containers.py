@@ -165,6 +165,7 @@ def _without_comments(text: str) -> str:
         return text
     pieces: list[str] = []
     position = 0
+    last_end = text.rfind("*/")
     for mark in _COMMENT.finditer(text):
         start = mark.start()
         if start < position:
@@ -174,9 +175,9 @@ def _without_comments(text: str) -> str:
         if not before or before == ":" or above.rfind("{") <= above.rfind("}"):
             continue
         if mark.group() == "/*":
-            end = text.find("*/", mark.end()) + 2
-            if end < 2:
+            if last_end < mark.end():
                 continue
+            end = text.find("*/", mark.end()) + 2
         elif mark.group() == "#" and (above == above.rstrip() or before not in ",{[\"'%0123456789"):
             continue
         else:
