@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from chronocore.parsing.answers import Answer, field_name
-from chronocore.parsing.characters import EMPHASIS, ORDER_REACH, fold, word_set
+from chronocore.parsing.characters import EMPHASIS, MAX_LINE, ORDER_REACH, fold, word_set
 from chronocore.parsing.containers import Container
 
 
@@ -85,6 +85,7 @@ def name_of(answer: Answer, text: str) -> tuple[str, ...]:
                 break
             around = top = around.parent
         words += name_words(_text_before(text, top.start))
+        words += filter(None, name_words(_text_after(text, top.end)))
     return tuple(dict.fromkeys(words))
 
 
@@ -108,10 +109,28 @@ def _text_before(text: str, position: int) -> str:
     if not above:
         return ""
     line = above[-1].strip()
-    line = line[max(line.rfind("}"), line.rfind("]")) + 1 :]
+    last = max(line.rfind("}"), line.rfind("]")) + 1
+    if last and blank and not line.endswith(":"):
+        return ""  # it says of what the answer before was
+    line = line[last:]
     if blank and not (line.endswith((":", "*")) or line.startswith(("#", "*"))):
         return line if len(line.split()) <= _MAX_NAME_WORDS[False] else ""
     return line
+
+
+_SAID_AFTER = re.compile(
+    r"[ \t]*(?:\(|//|#|-|\u2013|\u2014|<-|\u2190|\b(?:for|in|as of|among)\b)[^\n{}\[\]]{1,60}$"
+)
+
+
+def _text_after(text: str, position: int) -> str:
+    """Return what stands behind an answer, to the end of its line, if it says of what it is."""
+    if position <= 0:
+        return ""
+    end = text.find("\n", position, position + MAX_LINE)
+    line = text[position : len(text) if end < 0 else end][:MAX_LINE]
+    said = _SAID_AFTER.match(line.rstrip(" ,;`"))
+    return "" if said is None or line.rstrip().endswith(":") else said.group().strip(" ()-#/")
 
 
 def name_words(lead: str) -> list[str]:
