@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from chronocore.elicitation import read_answer
+from chronocore.engines.base import Answer, Option, Request
 from chronocore.parsing import parse_choice, parse_distribution, parse_score
 
 FROZEN = json.loads((Path(__file__).parent / "cases" / "answers-2.json").read_text("utf-8"))
@@ -570,3 +572,19 @@ def test_the_year_asked_for_chooses_and_no_other_does(year: int | str) -> None:
     assert parse_distribution(text, YES_NO, "stop", year=year).probs == (0.4, 0.6)
     for other in (None, 2010, 204, "20", ""):
         assert parse_distribution(text, YES_NO, "stop", year=other).reason == "several_answers"
+
+
+@pytest.mark.parametrize(
+    ("kind", "probs", "reason"),
+    [("dated", [0.4, 0.6], None), ("undated", None, "several_answers")],
+)
+def test_a_dated_prompt_knows_its_year_and_an_undated_one_has_none(
+    kind: str, probs: list[float] | None, reason: str | None
+) -> None:
+    text = '{"2004": {"1": 40, "2": 60}, "2019": {"1": 30, "2": 70}}'
+    request = Request(
+        prompt_id="q1", repeat=0, kind=kind, system="", user="", survey="s", variable="v",
+        country="c", wave=None, year=2004, options=(Option(1, "Yes"), Option(2, "No")),
+    )  # fmt: skip
+    row = read_answer(Answer(prompt_id="q1", repeat=0, text=text, finish_reason="stop"), request)
+    assert (row["probs"], row["reason"]) == (probs, reason)
