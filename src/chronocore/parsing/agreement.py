@@ -18,6 +18,14 @@ from chronocore.parsing.containers import StrictReader
 from chronocore.parsing.options import OptionTable
 from chronocore.parsing.values import Kind, read_value
 
+__all__ = [
+    "Choice",
+    "Said",
+    "folded_lines",
+    "whole_choice",
+    "without_scale",
+]
+
 
 class Choice(NamedTuple):
     """A chosen code, or the reason why a choice does not count."""

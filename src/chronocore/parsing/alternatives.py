@@ -11,6 +11,10 @@ from chronocore.parsing.names import is_year, name_of
 from chronocore.parsing.options import OptionTable
 from chronocore.parsing.reading import read_answer
 
+__all__ = [
+    "chosen_answer",
+]
+
 _MAX_ALTERNATIVES = 100  # complete answers of one form that are compared
 
 

@@ -8,6 +8,16 @@ from typing import NamedTuple
 from chronocore.parsing.characters import bare_label, fold
 from chronocore.parsing.containers import Container, Raw
 
+__all__ = [
+    "Answer",
+    "Entry",
+    "Found",
+    "Reading",
+    "field_name",
+    "first_reason",
+    "object_entries",
+]
+
 #: Reasons of an invalid answer; of several that apply the first is reported.
 _REASONS = (
     "range",

@@ -12,6 +12,12 @@ from chronocore.parsing.options import OptionTable, is_bijection
 from chronocore.parsing.values import MAX_NUMBER, SUM_TOLERANCE, Kind, exact_sum, is_off, read_value
 from chronocore.tolerance import ATOL
 
+__all__ = [
+    "SIDE_KEYS",
+    "is_aside",
+    "unknown_reason",
+]
+
 #: Keys that stand beside a distribution and never name mass.
 SIDE_KEYS = frozenset({"year", "country", "n", "total", "sum", "confidence"})
 

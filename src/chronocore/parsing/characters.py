@@ -6,6 +6,26 @@ import json
 import re
 import unicodedata
 
+__all__ = [
+    "DASHES",
+    "EMPHASIS",
+    "INVISIBLE",
+    "MAX_LINE",
+    "MAX_LINES",
+    "ORDER_REACH",
+    "SIGNS",
+    "STRAIGHT_QUOTES",
+    "bare_label",
+    "fold",
+    "nfkc",
+    "plain_text",
+    "readable",
+    "split_thinking",
+    "unescape",
+    "unfenced",
+    "word_set",
+]
+
 _MAX_ANSWER = 40_000  # characters; of a longer answer its two ends are read, half from each
 
 

@@ -24,6 +24,12 @@ from chronocore.parsing.sentences import ChoiceReader, choice_reader
 from chronocore.parsing.values import Kind, read_value
 from chronocore.parsing.wrappings import untagged, unwrapped
 
+__all__ = [
+    "ParsedChoice",
+    "find_choice",
+    "parse_choice",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedChoice:

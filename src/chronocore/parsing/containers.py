@@ -9,6 +9,17 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from chronocore.parsing.characters import MAX_LINE, SIGNS, STRAIGHT_QUOTES, unescape
 
+__all__ = [
+    "Container",
+    "NearReader",
+    "Raw",
+    "Reader",
+    "Scan",
+    "StrictReader",
+    "end_of",
+    "scan_containers",
+]
+
 _MAX_DEPTH = 64  # containers inside one another; a deeper one is not an answer
 
 

@@ -6,6 +6,44 @@ import re
 
 from chronocore.parsing.characters import word_set
 
+__all__ = [
+    "AFTER_LABEL",
+    "AS_IF",
+    "ATTRIBUTED",
+    "BOUND_AFTER",
+    "BOUND_BEFORE",
+    "CLOSING_CUE",
+    "CORRECTING",
+    "COUNTED",
+    "CUE",
+    "DEGREES",
+    "DENIED",
+    "DENIED_GAP",
+    "DISCUSSED",
+    "EXPLAINED",
+    "GAP",
+    "HEDGED",
+    "I_LABEL",
+    "JOINED",
+    "LEADING",
+    "LIST_GAP",
+    "NUMBERED_LINE",
+    "NUMBER_IN_TEXT",
+    "OTHERS",
+    "OTHERS_SAY",
+    "PAIR_SEPARATOR",
+    "RANGE_BY",
+    "REACH",
+    "SENTENCE_END",
+    "SPEAKER",
+    "STANDALONE_CODE",
+    "begins_line",
+    "clause_start",
+    "is_asked",
+    "is_denied",
+    "leaves_sentence",
+]
+
 STANDALONE_CODE = re.compile(r"(?<![\w.,%+-])[+-]?[0-9]{1,18}(?![\w%]|[.,][0-9])")
 
 

@@ -17,6 +17,12 @@ from chronocore.parsing.refusals import endpoint_refusal, is_refusal, nothing_fo
 from chronocore.parsing.values import SUM_TOLERANCE, is_off
 from chronocore.parsing.wrappings import unwrapped
 
+__all__ = [
+    "ParsedDistribution",
+    "normalise_distribution",
+    "parse_distribution",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedDistribution:

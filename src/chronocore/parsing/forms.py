@@ -13,6 +13,10 @@ from chronocore.parsing.objects import json_answers
 from chronocore.parsing.options import OptionTable
 from chronocore.parsing.wrappings import untagged
 
+__all__ = [
+    "answer_forms",
+]
+
 
 def answer_forms(
     text: str, table: OptionTable, finish_reason: str | None

@@ -12,6 +12,11 @@ from chronocore.parsing.names import is_year
 from chronocore.parsing.options import OptionTable, is_bijection
 from chronocore.parsing.values import is_line_value
 
+__all__ = [
+    "line_answers",
+    "table_answers",
+]
+
 _BULLET = re.compile(r"[\s>#]*+(?:[-*+•‣◦▪·\u2013\u2014]\s++)?")
 
 

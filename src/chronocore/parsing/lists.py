@@ -11,6 +11,11 @@ from chronocore.parsing.containers import Container
 from chronocore.parsing.options import CODE, OptionTable
 from chronocore.parsing.values import Kind, is_line_value, is_plausible, mark_of, read_value
 
+__all__ = [
+    "list_answers",
+    "number_texts",
+]
+
 
 def list_answers(
     containers: Iterable[Container], text: str, table: OptionTable, limit: int

@@ -5,6 +5,10 @@ from __future__ import annotations
 from chronocore.parsing.answers import Answer
 from chronocore.parsing.options import OptionTable, is_bijection
 
+__all__ = [
+    "matches",
+]
+
 
 def matches(answer: Answer, table: OptionTable) -> list[int | None]:
     """Return the position of the option each entry names, or None.

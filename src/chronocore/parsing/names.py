@@ -8,6 +8,14 @@ from chronocore.parsing.answers import Answer, field_name
 from chronocore.parsing.characters import EMPHASIS, MAX_LINE, ORDER_REACH, fold, word_set
 from chronocore.parsing.containers import Container
 
+__all__ = [
+    "EMPTY_WORDS",
+    "NAME_WORD",
+    "is_year",
+    "name_of",
+    "name_words",
+]
+
 
 def is_year(text: str) -> bool:
     """Return whether a text is a year and nothing else."""

@@ -10,6 +10,10 @@ from chronocore.parsing.containers import Container, Raw
 from chronocore.parsing.options import OptionTable
 from chronocore.parsing.values import Kind, mark_of, read_value
 
+__all__ = [
+    "json_answers",
+]
+
 #: Fields of a record that name an option, and fields that only number the record.
 _NAME_FIELDS = frozenset(
     {"option", "code", "label", "name", "answer", "choice", "category", "response", "key", "text"}

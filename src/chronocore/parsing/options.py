@@ -9,6 +9,16 @@ from functools import lru_cache
 
 from chronocore.parsing.characters import DASHES, EMPHASIS, bare_label, fold
 
+__all__ = [
+    "CODE",
+    "CODE_WORD",
+    "ONLY_CODE",
+    "OptionTable",
+    "bounded_pattern",
+    "is_bijection",
+    "option_table",
+]
+
 _MAX_NAME = 1_000  # characters of a key that is compared beyond its exact label
 
 

@@ -22,6 +22,11 @@ from chronocore.parsing.values import (
 )
 from chronocore.tolerance import ATOL
 
+__all__ = [
+    "normalise",
+    "read_answer",
+]
+
 
 def read_answer(answer: Answer, table: OptionTable, max_sum_error: float | None) -> Reading:
     """Return the distribution of an answer, or the first reason against it."""

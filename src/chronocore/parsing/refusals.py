@@ -7,6 +7,12 @@ import re
 from chronocore.parsing.characters import fold, nfkc
 from chronocore.parsing.options import OptionTable
 
+__all__ = [
+    "endpoint_refusal",
+    "is_refusal",
+    "nothing_found",
+]
+
 
 def endpoint_refusal(finish_reason: str | None, refusal: bool) -> str | None:
     """Return the reason if the endpoint filtered the answer or flagged it as a refusal."""

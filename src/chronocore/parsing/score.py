@@ -16,6 +16,11 @@ from chronocore.parsing.sentences import choice_reader
 from chronocore.parsing.several import alias_table, find_choices
 from chronocore.parsing.wrappings import unwrapped
 
+__all__ = [
+    "ParsedScore",
+    "parse_score",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedScore:

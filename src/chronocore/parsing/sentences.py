@@ -52,6 +52,11 @@ from chronocore.parsing.names import EMPTY_WORDS, NAME_WORD
 from chronocore.parsing.options import CODE, CODE_WORD, ONLY_CODE, OptionTable, bounded_pattern
 from chronocore.parsing.refusals import is_refusal
 
+__all__ = [
+    "ChoiceReader",
+    "choice_reader",
+]
+
 _MAX_MENTIONS = 2_000  # of a text that names more, those at its ends are read
 
 

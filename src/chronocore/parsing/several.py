@@ -11,6 +11,11 @@ from chronocore.parsing.characters import DASHES, EMPHASIS, MAX_LINE, bare_label
 from chronocore.parsing.containers import NearReader, StrictReader, scan_containers
 from chronocore.parsing.options import ONLY_CODE, OptionTable
 
+__all__ = [
+    "alias_table",
+    "find_choices",
+]
+
 _SEPARATORS = re.compile(r"(?:[\s,;:.()\[\]{}\"'*•‣–—-]|/|&|\b(?:and|then|or)\b)*")
 
 

@@ -13,6 +13,21 @@ from chronocore.parsing.characters import SIGNS, STRAIGHT_QUOTES
 from chronocore.parsing.containers import Container, Raw
 from chronocore.tolerance import ATOL
 
+__all__ = [
+    "MAX_NUMBER",
+    "SUM_TOLERANCE",
+    "Kind",
+    "beside_value",
+    "exact_sum",
+    "is_line_value",
+    "is_off",
+    "is_plausible",
+    "mark_of",
+    "read_value",
+    "read_values",
+    "settle_units",
+]
+
 #: Sums farther than this from 1 (and 100 times this from 100) are flagged ``sum_off``.
 SUM_TOLERANCE = 0.02
 

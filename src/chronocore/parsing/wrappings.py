@@ -8,6 +8,11 @@ import re
 from chronocore.parsing.characters import word_set
 from chronocore.parsing.names import name_words
 
+__all__ = [
+    "untagged",
+    "unwrapped",
+]
+
 _LATEX_TEXT = re.compile(
     r"\\(?:text(?:bf|it|rm|sf|tt)?|math(?:bf|rm|it|sf)|emph|operatorname)\s?\{([^{}\\]{0,500})\}"
 )
