@@ -15,6 +15,7 @@ from chronocore import schema
 from chronocore.config import Rules, ScoreSettings, Source, StudyConfig
 from chronocore.tables import TABLES
 from chronocore_bench import coverage
+from chronocore_bench.studies_without_a_difference import studies_without_a_difference
 from chronocore_cli.main import cli
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -195,5 +196,22 @@ def test_coverage_of_designs_is_counted():
     assert widths["share, countries differ", "countries"] > 1.2
     assert widths["mean distance to surveys", "gold drawn again"] > 1.1
     assert widths["all 15 differences of six equal models", "simultaneous"] > 1.2
+
+
+@pytest.mark.slow
+def test_studies_without_a_difference_are_simulated():
+    found = studies_without_a_difference(studies=3, surveys=1, samples=60, seed=4)
+    shares = {(row.case, row.what): row.share for rows in found.rows.values() for row in rows}
+    clustered = "noise floor, 60 areas of 20, 10 options"
+    assert shares[clustered, "p ≤ 0.05 by weights alone"] > 0.2
+    assert shares[clustered, "unchanged pairs with p ≤ 0.05"] < 0.15
+    rare = "share of 2 %, n = 20"
+    assert shares[rare, "percentile intervals that hold"] < 0.6
+    assert shares[rare, "with the exact one at 0 and 100 % (default)"] > 0.9
+    text = read(DOCS / "how-to" / "intervals.md")
+    for name, rows in found.rows.items():
+        # The page has the cases of the command, in its own words.
+        assert found.markdown(name).splitlines()[0] in text
+        assert all(row.case in text for row in rows)
     with pytest.raises(cc.InvalidInputError, match="at least one"):
         coverage.design_coverage(samples=0)

@@ -23,6 +23,7 @@ from chronocore.intervals import cell_interval
 from chronocore.tolerance import at_least, at_most
 from chronocore_bench import coverage_validity
 from chronocore_bench.markdown import replace_table
+from chronocore_bench.studies_without_a_difference import studies_without_a_difference
 
 __all__ = [
     "CASES",
@@ -450,9 +451,12 @@ def _main(arguments: Sequence[str]) -> int:
 
     result = coverage(progress=progress)
     designs = design_coverage(progress=progress)
+    studies = studies_without_a_difference(progress=progress)
     if arguments:
         write_coverage(result, Path(arguments[0]))
         replace_table(Path(arguments[0]), "design table", designs.markdown())
+        for name in studies.rows:
+            replace_table(Path(arguments[0]), name, studies.markdown(name))
     else:
         print(result.markdown())
         print()
@@ -460,6 +464,9 @@ def _main(arguments: Sequence[str]) -> int:
         progress("panels of measurement validity; for one Markdown file: coverage_validity FILE")
         print()
         print(coverage_validity.markdown())
+        for name in studies.rows:
+            print()
+            print(studies.markdown(name))
     return 0
 
 
