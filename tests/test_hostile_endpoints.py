@@ -430,6 +430,16 @@ def test_a_reply_that_is_too_large_is_not_asked_for_again(predict, reply):
     assert len(server.bodies) == 2
 
 
+@pytest.mark.parametrize("crowd", [[{}] * 250_000, [[]] * 250_000])
+def test_a_reply_of_countless_objects_is_not_taken_apart(predict, crowd):
+    """A few MB of brackets cost the client minutes; every place of a reply may hold them."""
+    for reply in ({"choices": crowd}, {**completion(message(GOOD)), "more": crowd}):
+        done, rows, _ = predict(lambda *_, r=reply: r, "--sample", "2")
+        assert done.returncode == 1
+        assert "a reply of more than 200,000 brackets" in done.stderr
+        assert not [row for row in rows if row["status"] != "error"]
+
+
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "raw deflate"])
 def test_a_packed_reply_is_unpacked(predict, coding):
     def script(body, number):

@@ -45,6 +45,9 @@ NO_KEY = "none"
 #: Most bytes of a reply, packed and unpacked: a hundred times a long reasoning.
 LARGEST_REPLY = 16 * 2**20
 
+#: Most brackets in a reply: the client makes an object of each, at a hundred times its size.
+_MOST_BRACKETS = 200_000
+
 #: Statuses of redirects that ask for the same request once more.
 _SAME_REQUEST = (307, 308)
 _MOST_REDIRECTS = 3
@@ -76,7 +79,10 @@ class RedirectError(ReplyError):
 
 
 class LargeReplyError(ReplyError):
-    """A reply is larger than :data:`LARGEST_REPLY`."""
+    """A reply is larger than :data:`LARGEST_REPLY`, or holds more values than any answer."""
+
+    def __init__(self, limit: str = f"{LARGEST_REPLY // 2**20} MiB") -> None:
+        super().__init__(limit)
 
 
 class PackedReplyError(ReplyError):
@@ -229,6 +235,8 @@ async def _read(response: Any) -> Any:
         body += unpack(chunk, LARGEST_REPLY - len(body))
         if received > LARGEST_REPLY or len(body) > LARGEST_REPLY:
             raise LargeReplyError
+    if body.count(b"{") + body.count(b"[") > _MOST_BRACKETS:
+        raise LargeReplyError(f"{_MOST_BRACKETS:,} brackets")
     gone = ("content-encoding", "content-length", "transfer-encoding")
     kept = [(name, value) for name, value in response.headers.multi_items() if name not in gone]
     return type(response)(
@@ -370,7 +378,7 @@ def _unreached(failure: BaseException) -> str:
             "endpoint, give its address as base URL"
         )
     if isinstance(own, LargeReplyError):
-        return f"sends more than {LARGEST_REPLY // 2**20} MiB; check the base URL"
+        return f"sends more than {own}; check the base URL"
     if own is not None:
         return "sends what cannot be unpacked; check the base URL"
     return f"cannot be reached ({root(failure)}); check the base URL, and whether the server runs"

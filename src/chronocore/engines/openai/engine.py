@@ -34,7 +34,6 @@ from chronocore.engines.keys import HIDDEN, check_arguments, refuse_key, shown_v
 from chronocore.engines.openai.endpoint import (
     DEFAULT_BASE_URL,
     DEFAULT_KEY,
-    LARGEST_REPLY,
     NO_KEY,
     LargeReplyError,
     RedirectError,
@@ -493,7 +492,7 @@ class OpenAIEngine:
                 "address as base URL"
             ) from None
         if isinstance(own, LargeReplyError):
-            return AttemptError(f"a reply of more than {LARGEST_REPLY // 2**20} MiB", final=True)
+            return AttemptError(f"a reply of more than {own}", final=True)
         if own is not None:
             return AttemptError("a reply that cannot be unpacked")
         cause = f"connection ({root(failure)})"
