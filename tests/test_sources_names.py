@@ -272,6 +272,18 @@ def test_a_year_without_any_weight_leaves_the_weight_of_the_others():
     assert set(data.respondents["weight_name"].to_pylist()) == {"a"}
 
 
+def test_a_file_with_a_weight_that_nobody_declared_says_so():
+    people().rename({"w": "weight"}).write_csv("x.csv")
+    data = survey_microdata("x.csv", items="items.csv")
+    assert any(
+        "no weight is declared, so none is used; candidates: weight" in n for n in data.notes
+    )
+    assert any("candidates: weight" in n for n in cc.explain("x.csv", preset="generic").notes)
+    for settings in ({"weight": "none"}, {"weight": "weight"}):
+        data = survey_microdata("x.csv", items="items.csv", **settings)
+        assert not any("no weight is declared" in note for note in data.notes)
+
+
 # -- frames -------------------------------------------------------------------------------------------
 
 

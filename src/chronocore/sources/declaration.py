@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,15 @@ from chronocore.sources.files import SurveyFile, file_digest, near, open_frame, 
 from chronocore.sources.presets import MissingCodes, Preset, load_preset
 from chronocore.sources.respondents import Roles
 
-__all__ = ["Declaration", "OpenFile", "declare", "find_roles", "located", "open_files"]
+__all__ = [
+    "Declaration",
+    "OpenFile",
+    "declare",
+    "find_roles",
+    "located",
+    "no_weight_declared",
+    "open_files",
+]
 
 _REQUIRED = ("year",)
 # Roles in which a merged file may go on in another column.
@@ -256,6 +265,23 @@ def open_files(declared: Declaration, base: Path, frames: Mapping[str, object]) 
             'name it with weight = "…", or go without: weight = "none"'
         )
     return opened
+
+
+_WEIGHT_NAME = re.compile(r"weight|wgt|(?:^|_)w(?:t|eig)|^w$|gewicht|poids|peso", re.IGNORECASE)
+
+
+def no_weight_declared(declared: Declaration, file: SurveyFile) -> str | None:
+    """Return a warning where nothing says whether a file has weights, or None."""
+    source = declared.source
+    if declared.weights or source.weight is not None or source.columns.weight is not None:
+        return None
+    candidates = [column for column in file.columns if _WEIGHT_NAME.search(column)]
+    if not candidates:
+        return None
+    return (
+        f"{file.name}: no weight is declared, so none is used; candidates: "
+        f'{", ".join(candidates[:8])}; weight = "…" names one, weight = "none" goes without'
+    )
 
 
 def _check_columns(declared: Declaration, opened: Sequence[OpenFile]) -> None:

@@ -17,7 +17,13 @@ from chronocore.errors import ChronocoreError, SourceError
 from chronocore.sources.answers import code_answers
 from chronocore.sources.cache import read_columns
 from chronocore.sources.catalog import CatalogItem
-from chronocore.sources.declaration import Declaration, OpenFile, declare, find_roles
+from chronocore.sources.declaration import (
+    Declaration,
+    OpenFile,
+    declare,
+    find_roles,
+    no_weight_declared,
+)
 from chronocore.sources.files import SurveyFile, file_digest, open_frame, open_survey_file
 from chronocore.sources.presets import load_preset, preset_names
 from chronocore.sources.questions import (
@@ -227,6 +233,9 @@ def explain(
             f'no column {" or ".join(declared.weights)}; name it: weight = "…", or go without: '
             'weight = "none"'
         )
+    unweighted = no_weight_declared(declared, file)
+    if unweighted is not None:
+        result.notes.append(unweighted)
     if file.fallback:
         result.notes.append(f"text decoded as {file.encoding}, which was found by trying")
     inverted = [c for c in file.columns if c.upper().startswith("Q") and c.upper().endswith("P")]

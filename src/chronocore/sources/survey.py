@@ -23,7 +23,13 @@ from chronocore.sources.answers import (
 )
 from chronocore.sources.cache import read_columns
 from chronocore.sources.catalog import CatalogItem
-from chronocore.sources.declaration import Declaration, OpenFile, declare, open_files
+from chronocore.sources.declaration import (
+    Declaration,
+    OpenFile,
+    declare,
+    no_weight_declared,
+    open_files,
+)
 from chronocore.sources.files import near, parse_number
 from chronocore.sources.join import TimePoint, same_point
 from chronocore.sources.microdata import Item, Microdata
@@ -110,6 +116,7 @@ def read_survey(
         for one in opened
         if one.file.fallback
     ]
+    notes += [w for one in opened if (w := no_weight_declared(declared, one.file)) is not None]
     questions = find_questions(declared, opened, notes)
     declared = named_questions(
         declared, [q if isinstance(q, str) else q.variable for q in questions], opened
