@@ -10,6 +10,7 @@ import io
 import os
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import click
@@ -80,7 +81,65 @@ for command in (
     cli.add_command(command)
 
 
-_STOPPED = "stopped; the study is as it was, and a predict goes on where it stopped"
+#: What is true of a command that was stopped, whenever that was.
+_STOPPED = {
+    "build": "the study is that of the last build that ended",
+    "predict": "what was answered is kept, run the same command again to go on",
+    "score": "scores and tables are those of the last score that ended",
+    "report": "the page is that of the last report that ended",
+    "sweep": "what was computed is kept, run the same command again to go on; until then the "
+    "summary is that of the last sweep that ended",
+    "noise": "what was simulated before is as it was",
+    "validity": "what was answered is kept, run the same command again to go on",
+}
+
+_NO_MEMORY = (
+    "not enough memory; results of before are as they were and answers that were written are kept. "
+    "Give the command more (ulimit -v, or what the job asked the scheduler for) and run it again"
+)
+_MEMORY_WORDS = (
+    "annot allocate memory",
+    "failed to map segment",
+    "MemoryError",
+    "start new thread",
+)
+
+
+def _stopped(arguments: list[str], cause: BaseException | None) -> str:
+    """Return what to say about a stop: what the command knows, or what is true of it."""
+    from_command = str(cause or "")
+    if from_command:
+        return from_command
+    known = [_STOPPED[one] for one in arguments if one in _STOPPED]
+    return f"stopped; {known[0]}" if known else "stopped"
+
+
+def _sentence(error: BaseException) -> str:
+    """Return what was wrong and what to do, in one line."""
+    chain: list[BaseException] = []
+    while len(chain) < 10 and (one := chain[-1].__cause__ if chain else error) is not None:
+        chain.append(one)
+    said = " ".join(str(one) for one in chain)
+    try:
+        from chronocore.errors import ChronocoreError
+        from chronocore.storage import is_shortage, storage_error
+    except (ImportError, MemoryError, OSError, AttributeError) as failed:
+        if any(word in f"{said} {failed!r}" for word in _MEMORY_WORDS):
+            return _NO_MEMORY
+        return f"chronocore cannot be imported ({failed}); install it again"
+    if isinstance(error, ChronocoreError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno is not None:
+        where = Path(error.filename) if isinstance(error.filename, str) else Path("the output")
+        if error.errno == errno.ENOSPC:
+            return f"{where} cannot be written: no space is left where it goes"
+        return str(storage_error("use", where, error))
+    if isinstance(error, MemoryError) or any(is_shortage(one) for one in chain):
+        return _NO_MEMORY
+    return (
+        f"unexpected {type(error).__name__}: {error}. This is a fault of chronocore; run with "
+        "`chronocore --debug ...` to see where"
+    )
 
 
 def _survive_any_stream() -> None:
@@ -108,8 +167,12 @@ def main() -> None:
     debug = "--debug" in arguments
     try:
         cli.main([a for a in arguments if a != "--debug"], standalone_mode=False)
-    except click.exceptions.Abort:
-        say(_STOPPED)
+    except click.exceptions.Abort as error:
+        cause = error.__cause__
+        if isinstance(cause, EOFError):  # of a damaged file; click takes it for Ctrl-D
+            say(without_keys(f"Error: {_sentence(cause)}"))
+        else:
+            say(without_keys(_stopped(arguments, cause)))
         sys.exit(1)
     except click.ClickException as error:
         shown = io.StringIO()
@@ -122,29 +185,16 @@ def main() -> None:
         # The reader of our output went away (`| head`): nothing is wrong with the result.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except KeyboardInterrupt:
-        say(_STOPPED)
+    except KeyboardInterrupt as error:
+        say(without_keys(_stopped(arguments, error)))
         sys.exit(1)
     except Exception as error:
         if debug:
             raise
-        from chronocore.errors import ChronocoreError
-
-        if isinstance(error, ChronocoreError):
-            say(without_keys(f"Error: {error}"))
-        elif isinstance(error, MemoryError):
-            say("Error: not enough memory for this")
-        elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            where = error.filename or "the output"
-            say(f"Error: {where} cannot be written: no space is left where it goes")
+        say(without_keys(f"Error: {_sentence(error)}"))
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             # What is buffered would fail once more at the end of the process.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        else:
-            name = type(error).__name__
-            say(
-                f"Error: unexpected {name}: {error}. This is a fault of chronocore; run with "
-                "`chronocore --debug ...` to see where"
-            )
         sys.exit(1)
 
 

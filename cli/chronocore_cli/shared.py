@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -66,8 +67,9 @@ def json_option(function: F) -> F:
 
 
 def say(message: str) -> None:
-    """Print a line to stderr, where progress and warnings go."""
-    click.echo(message, err=True)
+    """Print a line to stderr, where progress and warnings go; a full one stops nothing."""
+    with contextlib.suppress(OSError):
+        click.echo(message, err=True)
 
 
 def without_keys(message: str) -> str:

@@ -19,6 +19,7 @@ from chronocore.errors import (
     EngineError,
     InvalidInputError,
     MissingDependencyError,
+    OutOfMemoryError,
     SourceError,
     StoppedError,
     StorageError,
@@ -54,10 +55,19 @@ from chronocore.parsing import (
     parse_score,
 )
 from chronocore.plan import Plan, plan
-from chronocore.predict import PredictResult, export_run, predict
+from chronocore.predict import PredictResult, predict
 from chronocore.quickstart import QuickstartResult, quickstart
 from chronocore.report import Finding, findings, report
-from chronocore.runs import CompactResult, RunStatus, compact, remove_run, status
+from chronocore.runs import (
+    CompactResult,
+    RegisterResult,
+    RunStatus,
+    compact,
+    export_run,
+    register_runs,
+    remove_run,
+    status,
+)
 from chronocore.schema import chronocore_version
 from chronocore.score import ScoreResult, score, tables
 from chronocore.sources import Explanation, Microdata, explain, survey_microdata
@@ -92,6 +102,7 @@ __all__ = [
     "MissingDependencyError",
     "NoiseFloor",
     "NoiseResult",
+    "OutOfMemoryError",
     "PairedDifferences",
     "ParsedChoice",
     "ParsedDistribution",
@@ -99,6 +110,7 @@ __all__ = [
     "Plan",
     "PredictResult",
     "QuickstartResult",
+    "RegisterResult",
     "RunStatus",
     "SamplingNoise",
     "ScoreResult",
@@ -137,6 +149,7 @@ __all__ = [
     "predict",
     "preset_config",
     "quickstart",
+    "register_runs",
     "remove_run",
     "replicate_mean",
     "report",

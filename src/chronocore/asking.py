@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 
 from chronocore.engines.base import Answer, Engine, Request
 from chronocore.errors import EngineError, StoppedError
-from chronocore.store import RunParts
-from chronocore.stream import PART_ROWS, Pending, Progress, Stop, Writer
+from chronocore.part_files import text_bytes
+from chronocore.parts import RunParts
+from chronocore.stream import Pending, Progress, Stop, Writer, is_small
 
 __all__ = ["LISTED", "Asking", "Outcome"]
 
@@ -106,6 +107,7 @@ class Asking:
         state: Progress,
         progress: Callable[[Progress], None],
         stop: Stop,
+        keep_notes: Callable[[Mapping[str, str]], None] = lambda notes: None,
     ) -> None:
         """Ask what is to be done and write what comes back, until the end or a reason to stop.
 
@@ -119,6 +121,9 @@ class Asking:
         progress : callable
             Called with ``state`` a few times a second, from another thread.
         stop : Stop
+        keep_notes : callable
+            Called with the engine's notes before each part in which they have changed, from
+            another thread.
 
         Raises
         ------
@@ -145,7 +150,7 @@ class Asking:
         stop.watch(engine, pending, state)
         writer = Writer(
             self._store, self._run_id, engine.settings, read, self._prompts, self._done, attempts,
-            self._small, state, progress, observe,
+            self._small, state, progress, observe, _Noted(engine, keep_notes),
         )  # fmt: skip
         try:
             try:
@@ -218,15 +223,18 @@ class Asking:
     ) -> None:
         """Note the first text of each reason that has none yet; errors have no text."""
         columns = ["status", "reason", "text"]
-        table = self._store.read_part(self._run_id, part, columns).filter(pa.array(counted))
-        given = pc.and_(pc.is_valid(table["reason"]), pc.is_valid(table["text"]))
-        table = table.filter(given)
-        names = pc.binary_join_element_wise(table["status"], table["reason"], ": ")
-        for name in pc.unique(names).to_pylist():
-            if name not in examples:
-                text = table["text"][pc.index(names, name).as_py()].as_py()
-                long = len(text) > _EXAMPLE_CHARACTERS
-                examples[name] = f"{text[:_EXAMPLE_CHARACTERS]}…" if long else text
+        start = 0
+        for table in self._store.batches(self._run_id, part, columns):
+            chosen = pa.array(counted[start : start + len(table)])
+            start += len(table)
+            table = table.filter(chosen)
+            table = table.filter(pc.and_(pc.is_valid(table["reason"]), pc.is_valid(table["text"])))
+            names = pc.binary_join_element_wise(table["status"], table["reason"], ": ")
+            for name in pc.unique(names).to_pylist():
+                if name not in examples:
+                    text = table["text"][pc.index(names, name).as_py()].as_py()
+                    long = len(text) > _EXAMPLE_CHARACTERS
+                    examples[name] = f"{text[:_EXAMPLE_CHARACTERS]}…" if long else text
 
     def _places(self, table: pa.Table) -> npt.NDArray[np.int64]:
         """Return the place of each row, -1 for what is not asked."""
@@ -252,7 +260,7 @@ class Asking:
             table = self._store.read_part(self._run_id, part, ["prompt_id", "repeat"])
             at = self._places(table)
             done[at[at >= 0]] = 1
-            if len(table) < PART_ROWS // 2:
+            if is_small(len(table), 0) and is_small(0, text_bytes(part)):
                 small.setdefault(part.parent.name.removeprefix("kind="), []).append(part)
         return bytearray(done.tobytes()), small
 
@@ -266,6 +274,24 @@ class Asking:
             if place >= 0:
                 attempts[place] = max(attempts.get(place, 0), attempt)
         return attempts
+
+
+class _Noted:
+    """Keeps the notes of an engine whenever they have changed."""
+
+    def __init__(self, engine: Engine, keep: Callable[[Mapping[str, str]], None]) -> None:
+        self._engine = engine
+        self._keep = keep
+        self._kept: dict[str, str] = {}
+
+    def __call__(self) -> None:
+        describe = getattr(self._engine, "describe", None)
+        if describe is not None:
+            describe()
+        notes = dict(self._engine.notes)
+        if notes != self._kept:
+            self._keep(notes)
+            self._kept = notes
 
 
 def _failures(engine: Engine, state: Progress) -> list[str]:

@@ -244,7 +244,7 @@ def build(
         "pairs": pairs,
         "prompts": prompts,
     }
-    target.save_build(settings, tables, provenance)
+    mended = target.save_build(settings, tables, provenance)
     return BuildResult(
         study=target,
         funnel=dict(funnel.steps),
@@ -252,5 +252,5 @@ def build(
         countries=len(set(pairs["country"].to_pylist())),
         prompts=provenance["prompts_by_kind"],
         weights=funnel.weights,
-        notes=notes,
+        notes=[*mended, *notes],
     )

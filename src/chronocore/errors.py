@@ -12,6 +12,7 @@ __all__ = [
     "EngineError",
     "InvalidInputError",
     "MissingDependencyError",
+    "OutOfMemoryError",
     "SourceError",
     "StoppedError",
     "StorageError",
@@ -44,7 +45,11 @@ class StudyError(ChronocoreError, ValueError):
 
 
 class StorageError(ChronocoreError, OSError):
-    """Results could not be written or read back: full, read-only or damaged storage."""
+    """Results could not be written or read back: full, read-only or failing storage."""
+
+
+class OutOfMemoryError(StorageError, MemoryError):
+    """There was not enough memory to read or write a file; the file is as it was."""
 
 
 class EngineError(ChronocoreError, RuntimeError):

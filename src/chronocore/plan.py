@@ -246,7 +246,7 @@ class _Speed:
 def _observed(study: Study, model: str, elicitation: str) -> _Speed:
     rows = seconds = 0.0
     tokens: list[float] = []
-    for run in study.runs().to_pylist():
+    for run in study.known_runs().to_pylist():
         if run["model"] != model or run["elicitation"] != elicitation:
             continue
         for part in study.parts(run["run_id"]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,15 +25,14 @@ from chronocore.engines import (
     RunSettings,
     open_engine,
 )
-from chronocore.engines.file import RUN_METADATA
 from chronocore.engines.keys import refuse_key
 from chronocore.engines.reference import outdated
 from chronocore.errors import ConfigurationError, EngineError, StudyError
 from chronocore.identity import run_id
+from chronocore.notes import added
 from chronocore.prompts import KINDS, prompts_table
 from chronocore.sampling import sample_notes, sampled_prompts
-from chronocore.storage import location
-from chronocore.store import Study, write_parquet
+from chronocore.store import Study
 from chronocore.stream import Progress, Stop
 from chronocore.text import LONGEST_NAME, is_plain_name, plain
 
@@ -42,7 +40,6 @@ __all__ = [
     "PredictResult",
     "Progress",
     "check_request",
-    "export_run",
     "find_run",
     "predict",
     "prompts_of",
@@ -205,21 +202,37 @@ def _label(settings: RunSettings, others: list[dict[str, Any]]) -> str:
 
 
 def _register(study: Study, settings: RunSettings, name: str | None, carried: str | None) -> str:
+    """Add the run to the study's, or rename it; return its label."""
     identity = run_id(settings)
-    rows = study.runs().to_pylist()
-    others = [row for row in rows if row["run_id"] != identity]
-    present = [row for row in rows if row["run_id"] == identity]
-    if name is not None and name in {row["label"] for row in others}:
-        raise ConfigurationError(
-            f"another run of this study is called {name!r}; choose another --name"
-        )
-    label = name or (present[0]["label"] if present else None)
-    if label is None:
+
+    def choose(rows: list[dict[str, Any]]) -> str:
+        others = [row for row in rows if row["run_id"] != identity]
+        present = [row for row in rows if row["run_id"] == identity]
         taken = {row["label"] for row in others}
-        label = carried if carried and carried not in taken else _label(settings, others)
-    if not present or present[0]["label"] != label:
-        study.save_run({"run_id": identity, "label": label, **asdict(settings)})
-    return label
+        label = name or (present[0]["label"] if present else None)
+        if label is None:
+            label = carried if carried and carried not in taken else _label(settings, others)
+        return str(label)
+
+    return study.save_run({"run_id": identity, "label": None, **asdict(settings)}, choose)
+
+
+class _NotesOfCall:
+    """Adds what an engine notes to what earlier calls of the run noted."""
+
+    def __init__(self, study: Study, identity: str) -> None:
+        self._study = study
+        self._identity = identity
+        carried = study.carried(identity) or {}
+        # A call that was killed may have written a part and no manifest.
+        self._earlier = added(carried.get("notes", {}), {})
+        for name, value in study.run_notes(identity).items():
+            self._earlier[name] = value
+        self._row = next(row for row in study.known_runs().to_pylist() if row["run_id"] == identity)
+
+    def __call__(self, notes: Mapping[str, str]) -> None:
+        self._study.carry(self._row, added(self._earlier, notes))
+        self._study.save_run_notes(self._identity, notes, self._earlier)
 
 
 def _remove_outdated(study: Study, settings: RunSettings, files: Mapping[str, str]) -> list[str]:
@@ -227,7 +240,7 @@ def _remove_outdated(study: Study, settings: RunSettings, files: Mapping[str, st
     if settings.engine != "reference" or settings.revision is None:
         return []
     removed = []
-    for row in study.runs().to_pylist():
+    for row in study.known_runs().to_pylist():
         same = (row["model"], row["instruction"], row["elicitation"]) == (
             settings.model, settings.instruction, settings.elicitation,
         )  # fmt: skip
@@ -429,19 +442,27 @@ def _run(
         )
     carried = engine.label if isinstance(engine, FileEngine) else None
     identity = run_id(settings)
+    unknown = set(study.orphans(study.known_runs())) - {identity}
+    if unknown:
+        notices.append(
+            f"runs.parquet lacks the runs whose predictions are in "
+            f"{', '.join(str(study.run_folder(one)) for one in sorted(unknown))}; register them "
+            f"again with: chronocore predict {study.path} --register"
+        )
     notices = [*notices, *_remove_outdated(study, settings, files)]
     with study.writing_run(identity, files):
         asking = Asking(study, identity, prompts, repeats)
         check = getattr(engine, "check_key", None)
         if check is not None and len(asking.todo):
             check()  # before there is a run that never gets an answer
-        is_new = identity not in study.runs()["run_id"].to_pylist()
+        is_new = identity not in study.known_runs()["run_id"].to_pylist()
         label = _register(study, settings, name, carried)
+        keep_notes = _NotesOfCall(study, identity)
         state = Progress(total=len(asking.todo), already_done=asking.already_done)
         if state.total:
             failed = False
             try:
-                asking.ask(engine, read_answer, state, progress, stop)
+                asking.ask(engine, read_answer, state, progress, stop, keep_notes)
             except EngineError:
                 failed = True
                 raise
@@ -451,7 +472,7 @@ def _run(
                         # Nothing came of it: it must not keep its label from a run that works.
                         study.remove_run(identity)
                     else:
-                        study.save_run_notes(identity, engine.notes)
+                        keep_notes(engine.notes)
         outcome = asking.outcome()
         cost = study.totals(identity)
     return PredictResult(
@@ -486,37 +507,3 @@ def find_run(study: Study, run: str) -> dict[str, Any]:
             return row
     known = ", ".join(str(row["label"]) for row in rows) or "none yet"
     raise StudyError(f"{study.path} has no run {run!r}; it has: {known}")
-
-
-def export_run(study: str | Path | Study, run: str, path: str | Path) -> int:
-    """Write a run's predictions to one Parquet file that carries the run's settings.
-
-    ``file:<path>`` brings them back, into any study with the same prompts, as the same run.
-
-    Parameters
-    ----------
-    study : path or Study
-    run : str
-        Label or id of the run.
-    path : path
-        The file to write.
-
-    Returns
-    -------
-    int
-        Number of rows written.
-    """
-    opened = study if isinstance(study, Study) else Study.open(study)
-    row = find_run(opened, run)
-    settings = RunSettings(**{k: v for k, v in row.items() if k not in ("run_id", "label")})
-    notes = opened.run_notes(row["run_id"])
-    table = opened.predictions(row["run_id"])
-    carried = {
-        "run_id": row["run_id"],
-        "label": row["label"],
-        "settings": asdict(settings),
-        "notes": notes,
-    }
-    metadata = {**table.schema.metadata, RUN_METADATA: json.dumps(carried).encode()}
-    write_parquet(location(path), table.replace_schema_metadata(metadata))
-    return len(table)

@@ -22,6 +22,7 @@ __all__ = [
     "JsonError",
     "changed_column",
     "described",
+    "named",
     "other_name",
     "remedy",
     "sealed",
@@ -165,11 +166,16 @@ def _own_name(path: PurePath) -> str:
     return "/".join([*folders, path.name])
 
 
+def named(path: PurePath) -> dict[bytes, bytes]:
+    """Return what the metadata of a file say of its name."""
+    return {FILE_METADATA: _own_name(path).encode()}
+
+
 def described(table: pa.Table, path: PurePath) -> pa.Table:
     """Return a table whose metadata name its file and hold the digests of its columns."""
     digests = ColumnDigests()
     digests.update(table)
-    own = {FILE_METADATA: _own_name(path).encode(), **digests.metadata()}
+    own = {**named(path), **digests.metadata()}
     return table.replace_schema_metadata({**(table.schema.metadata or {}), **own})
 
 

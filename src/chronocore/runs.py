@@ -1,7 +1,8 @@
-"""The runs of a study: how far each is, merging its parts, removing it."""
+"""The runs of a study: how far each is, merging its parts, removing it, handing it on."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,11 +11,23 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from chronocore import schema, storage
 from chronocore.errors import StudyError
+from chronocore.part_files import PartWriter, text_size
 from chronocore.predict import find_run, prompts_of
+from chronocore.row_digest import ROWS_METADATA, RUN_METADATA, RowDigest, rows_digest
 from chronocore.store import DamagedFileError, Study
 
-__all__ = ["CompactResult", "RunStatus", "compact", "remove_run", "status"]
+__all__ = [
+    "CompactResult",
+    "RegisterResult",
+    "RunStatus",
+    "compact",
+    "export_run",
+    "register_runs",
+    "remove_run",
+    "status",
+]
 
 #: How often a run is looked at anew because the process that writes it merged a part away.
 _LOOKS = 5
@@ -129,15 +142,17 @@ def _look(study: Study, run: dict[str, Any]) -> RunStatus:
     parts = study.parts(identity)
     for part in [*parts, *study.parts(identity, attempts=True)]:
         try:
-            table = study.read_part(identity, part)  # the whole of it, as a predict will
+            for _ in study.batches(identity, part):
+                pass  # the whole of it, as a predict will
+            columns = ["prompt_id", "repeat", "status", "created_at"]
+            table = study.read_part(identity, part, columns)
         except StudyError as error:
-            if not part.exists():
+            if not storage.exists(part):
                 raise
             damaged[part] = _fate(part, error)
             continue
         if part not in parts:
             continue
-        table = table.select(["prompt_id", "repeat", "status", "created_at"])
         # Answers to prompts of an earlier build are kept, and are not answers to these.
         table = table.filter(pc.is_in(table["prompt_id"], value_set=prompts["prompt_id"]))
         if not len(table):
@@ -239,3 +254,107 @@ def remove_run(study: str | Path | Study, run: str) -> int:
     row = find_run(opened, run)
     with opened.writing_run(row["run_id"], opened.manifest()["files"]):
         return opened.remove_run(row["run_id"])
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterResult:
+    """What registering runs again came to.
+
+    Attributes
+    ----------
+    registered : dict of str to str
+        Label of each run that is in ``runs.parquet`` again, by its id.
+    unknown : list of str
+        Folders whose parts do not say which run they belong to, with what to do.
+    """
+
+    registered: dict[str, str]
+    unknown: list[str]
+
+
+def register_runs(study: str | Path | Study) -> RegisterResult:
+    """Register again the runs whose predictions are there and which ``runs.parquet`` lacks.
+
+    Every part says which run it belongs to: its model, its settings and its label.
+
+    Parameters
+    ----------
+    study : path, URL or Study
+
+    Returns
+    -------
+    RegisterResult
+    """
+    opened = study if isinstance(study, Study) else Study.open(study)
+    registered: dict[str, str] = {}
+    unknown: list[str] = []
+    for identity in opened.orphans(opened.known_runs()):
+        found = opened.carried(identity)
+        if found is None:
+            unknown.append(
+                f"the parts in {opened.run_folder(identity)} do not say which model answered; the "
+                "predict command that asked it registers it again, without asking anything twice"
+            )
+            continue
+        notes = found.pop("notes")
+        row = {name: found[name] for name in schema.RUNS.names}
+        registered[identity] = opened.save_run(row, _free_label(row))
+        if notes:
+            known = opened.run_notes(identity)
+            opened.save_run_notes(identity, known or notes, {})
+    return RegisterResult(registered, unknown)
+
+
+def _free_label(row: dict[str, Any]) -> Any:
+    """Return what chooses the label a run had, with its id where another run has it now."""
+
+    def choose(rows: list[dict[str, Any]]) -> str:
+        taken = {other["label"] for other in rows if other["run_id"] != row["run_id"]}
+        label = str(row["label"])
+        return label if label not in taken else f"{label} ({row['run_id'][:7]})"
+
+    return choose
+
+
+def export_run(study: str | Path | Study, run: str, path: str | Path) -> int:
+    """Write a run's predictions to one Parquet file that carries the run's settings.
+
+    ``file:<path>`` brings them back, into any study with the same prompts, as the same run. A
+    digest binds the rows to the run: edited ones are not taken for it.
+
+    Parameters
+    ----------
+    study : path or Study
+    run : str
+        Label or id of the run.
+    path : path
+        The file to write.
+
+    Returns
+    -------
+    int
+        Number of rows written.
+    """
+    opened = study if isinstance(study, Study) else Study.open(study)
+    row = find_run(opened, run)
+    carried = {
+        "run_id": row["run_id"],
+        "label": row["label"],
+        "settings": {k: v for k, v in row.items() if k not in ("run_id", "label")},
+        "notes": opened.run_notes(row["run_id"]),
+    }
+    said = json.dumps(carried).encode()
+    target = storage.location(path)
+    scratch = None if storage.is_remote(target) else target.resolve().parent
+    digest = RowDigest(schema.PREDICTIONS)
+    rows = schema.PREDICTIONS.with_metadata({**schema.PREDICTIONS.metadata, RUN_METADATA: said})
+    with storage.writing(target) as handle:
+        writer: PartWriter | None = None
+        for table in opened.ordered_rows(row["run_id"], scratch):
+            if writer is None:
+                writer = PartWriter(handle, rows, text_size(table) / max(1, len(table)))
+            digest.update(table)
+            writer.write(table.replace_schema_metadata(rows.metadata))
+        writer = writer or PartWriter(handle, rows, 0.0)
+        writer.close({ROWS_METADATA: rows_digest(said, digest)})
+    return digest.n_rows

@@ -24,6 +24,7 @@ from chronocore.noise import NoiseResult, load_noise
 from chronocore.predict import find_run, prompts_of
 from chronocore.provenance import JsonError, sealed, sha256, unsealed
 from chronocore.scores import (
+    SCORED_COLUMNS,
     VALID,
     PairPredictions,
     PairScores,
@@ -254,7 +255,7 @@ def score(
         if late is not None:
             skipped[run["label"]] = late
             continue
-        predictions = opened.predictions(run["run_id"])
+        predictions = opened.predictions(run["run_id"], columns=SCORED_COLUMNS)
         wording = (run["instruction"], run["elicitation"])
         if wording not in prompts_by:
             prompts_by[wording] = prompts_of(opened, *wording)
@@ -526,6 +527,8 @@ def _repeated(
 
 def _summary_and_files(study: Study) -> tuple[ScoreResult, dict[str, str]]:
     """Return what the last score wrote of itself, and the digests of its files by name."""
+    study.settle()
+    study.runs()  # refuses a list of runs that lacks some
     path = study.path / "scores.json"
     again = f"run: chronocore score {study.path}"
     try:
@@ -533,9 +536,7 @@ def _summary_and_files(study: Study) -> tuple[ScoreResult, dict[str, str]]:
         files = msgspec.convert(data.pop("files", None), dict[str, str])
         return msgspec.convert(data, ScoreResult), files
     except FileNotFoundError:
-        raise StudyError(
-            f"{study.path} has no scores yet, or a score was stopped; {again}"
-        ) from None
+        raise StudyError(f"{study.path} has no scores yet; {again}") from None
     except (JsonError, msgspec.ValidationError) as error:
         raise StudyError(f"{path} cannot be used ({error}); {again}") from None
 

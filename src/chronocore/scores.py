@@ -34,6 +34,7 @@ __all__ = [
     "LARGE_DRIFT",
     "OUTCOMES",
     "PLACES",
+    "SCORED_COLUMNS",
     "STABILITIES",
     "VALID",
     "PairPredictions",
@@ -56,6 +57,9 @@ Flags = NDArray[np.bool_]
 
 #: From here on the change a model predicts for a stable pair is large.
 LARGE_DRIFT = 0.10
+
+#: What is read of a run to score it; texts are not among it.
+SCORED_COLUMNS = ["prompt_id", "repeat", "status", "probs", "choice"]
 
 #: Which of the two predictions are accurate; a code of :attr:`PairScores.outcome` is a position.
 OUTCOMES = ("both", "older_only", "newer_only", "neither")

@@ -1,49 +1,53 @@
 """Where files are: a folder, or a prefix of an object store that fsspec knows.
 
 A study's path is a :class:`pathlib.Path`, or for a URL such as ``s3://bucket/study`` a
-:class:`upath.UPath`, which has the same methods. What differs lies here: how a file is written
-whole, how it is read, and how a process keeps others out.
-
-Object stores put an object whole or not at all, so nothing has to be renamed there. They have no
-locks that the system frees, so a lock is a lease: an object that its holder renews, and that
-others may take over once it was not renewed for :data:`LEASE_SECONDS`.
+:class:`upath.UPath`, which has the same methods. What differs lies here: whether something is
+there, how a file is written whole and how it is read. Object stores put an object whole or not
+at all, so nothing has to be renamed there.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import re
 import socket
-import threading
+import stat
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
-import filelock
-
-from chronocore.errors import ChronocoreError, MissingDependencyError, StorageError
+from chronocore.errors import (
+    ChronocoreError,
+    MissingDependencyError,
+    OutOfMemoryError,
+    StorageError,
+)
 
 __all__ = [
-    "LEASE_SECONDS",
     "LockHeldError",
+    "digest",
+    "exists",
+    "is_file",
+    "is_folder",
     "is_remote",
+    "is_shortage",
     "is_stray",
     "location",
-    "lock",
+    "move",
     "reaching",
     "read_bytes",
+    "remove",
     "storage_error",
     "write_atomic",
+    "writing",
 ]
 
-LEASE_SECONDS = 30.0
-"""A lease that was not renewed for this long belongs to nobody."""
-
-_SETTLE_SECONDS = 1.0
 _STRAY_SECONDS = 86_400.0
 
 
@@ -107,26 +111,74 @@ def location(path: str | Path) -> Path:
     return cast(Path, remote)
 
 
+#: What a library says that had no memory and does not raise MemoryError.
+_MEMORY_WORDS = re.compile(
+    r"bad_alloc|alloc of size|allocation error|cannot allocate|not enough memory|out of memory"
+    r"|can't start new thread|failed to map segment|resource temporarily unavailable",
+    re.IGNORECASE,
+)
+
+_HINTS = {
+    errno.ENOSPC: "the disk is full; free some space and run the command again",
+    errno.EDQUOT: "your quota is used up; free some space and run the command again",
+    errno.EIO: (
+        "the device reports an error (Input/output error); nothing was changed, look at the disk "
+        "or the network it is reached by and run the command again"
+    ),
+    errno.EMFILE: (
+        "too many files are open; raise the limit (ulimit -n 1024), or lower --concurrency, and "
+        "run the command again"
+    ),
+    errno.ENFILE: "the system has too many files open; end other programs and run it again",
+    errno.ELOOP: "its links lead in a circle; choose another path",
+    errno.ENOTDIR: "a file stands where a folder is needed; choose another path",
+    errno.EEXIST: "a file stands where a folder is needed; choose another path",
+}
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Return whether an error says what a reader lacked, and nothing about what it read.
+
+    Memory, threads, file handles, permission, a device that fails: what is on the disk may be
+    perfectly whole. Errors of the system have a number; those of a decoder have none.
+    """
+    if isinstance(error, MemoryError | StorageError):
+        return True
+    if isinstance(error, OSError) and error.errno is not None:
+        return True
+    return bool(_MEMORY_WORDS.search(str(error)))
+
+
 def storage_error(action: str, path: Path, error: BaseException) -> StorageError:
     """Return the error of a file that could not be read or written, with what to do."""
     number = error.errno if isinstance(error, OSError) else None
+    no_memory = isinstance(error, MemoryError) or number == errno.ENOMEM
+    if no_memory or (number is None and _MEMORY_WORDS.search(str(error))):
+        return OutOfMemoryError(
+            f"cannot {action} {path}: not enough memory; nothing was changed, give the command "
+            "more (ulimit -v, or what the job asked the scheduler for) and run it again"
+        )
     if number == errno.ENOSPC and _has_no_inodes(path):
         what = (
             "the file system has no room for another file; delete files you do not need (predict "
             "--compact merges those of a study) and run the command again"
         )
-    elif number == errno.ENOSPC:
-        what = "the disk is full; free some space and run the command again"
-    elif number in (errno.EROFS, errno.EACCES, errno.EPERM) or isinstance(error, PermissionError):
-        what = "the folder is read-only for you; choose another folder or change its permissions"
-        if is_remote(path):
-            what = "the store denies access; check your credentials and the bucket's rights"
-    elif number in (errno.ENOTDIR, errno.EEXIST):
-        what = "a file stands where a folder is needed; choose another path"
+    elif number in (errno.EACCES, errno.EPERM, errno.EROFS) or isinstance(error, PermissionError):
+        what = _denied(action, path, number)
+    elif number in _HINTS:
+        what = _HINTS[number]
     else:
         what = " ".join(str(getattr(error, "strerror", None) or error).split())
         what = what or type(error).__name__
     return StorageError(f"cannot {action} {path}: {what}")
+
+
+def _denied(action: str, path: Path, number: int | None) -> str:
+    if is_remote(path):
+        return "the store denies access; check your credentials and the bucket's rights"
+    if action in ("read", "list", "open") and number != errno.EROFS:
+        return "you have no permission to; ask its owner, or change its permissions"
+    return "the folder is read-only for you; choose another folder or change its permissions"
 
 
 def _has_no_inodes(path: Path) -> bool:
@@ -156,6 +208,57 @@ def reaching(action: str, path: Path) -> Iterator[None]:
         raise
 
 
+def _info(path: Path) -> dict[str, Any] | None:
+    """Return what a store knows of an object or prefix; None where there is none."""
+    remote: Any = path
+    try:
+        with reaching("read", path):
+            found: dict[str, Any] = remote.fs.info(remote.path)
+    except FileNotFoundError:
+        return None
+    return found
+
+
+def _mode(path: Path) -> int | None:
+    """Return the mode of a local file or folder; None where there is none."""
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise storage_error("read", path, error) from error
+
+
+def exists(path: Path) -> bool:
+    """Return whether there is a file or folder.
+
+    Raises
+    ------
+    StorageError
+        It cannot be told: access is denied, the device or the store fails. That is not the same
+        as missing.
+    """
+    return (_info(path) if is_remote(path) else _mode(path)) is not None
+
+
+def is_file(path: Path) -> bool:
+    """Return whether there is a file; raises as :func:`exists`."""
+    if is_remote(path):
+        found = _info(path)
+        return found is not None and found.get("type") == "file"
+    mode = _mode(path)
+    return mode is not None and stat.S_ISREG(mode)
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether there is a folder, or a prefix with objects; raises as :func:`exists`."""
+    if is_remote(path):
+        found = _info(path)
+        return found is not None and found.get("type") == "directory"
+    mode = _mode(path)
+    return mode is not None and stat.S_ISDIR(mode)
+
+
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file.
 
@@ -170,9 +273,22 @@ def read_bytes(path: Path) -> bytes:
     except FileNotFoundError:
         raise
     except Exception as error:
-        if isinstance(error, OSError) or is_remote(path):
+        if isinstance(error, OSError | MemoryError) or is_remote(path):
             raise storage_error("read", path, error) from error
         raise
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file's content; raises as :func:`read_bytes`."""
+    if is_remote(path):
+        return hashlib.sha256(read_bytes(path)).hexdigest()
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        raise
+    except (OSError, MemoryError) as error:
+        raise storage_error("read", path, error) from error
 
 
 def write_atomic(path: Path, content: bytes) -> None:
@@ -188,9 +304,35 @@ def write_atomic(path: Path, content: bytes) -> None:
             remote: Any = path
             remote.fs.pipe_file(remote.path, content)
         return
+    with writing(path) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file to write to, which becomes ``path`` when the block ends.
+
+    Raises
+    ------
+    StorageError
+        The disk is full or read-only; ``path`` is as it was before, as it is when the block
+        raises.
+    """
+    if is_remote(path):
+        remote: Any = path
+        with tempfile.TemporaryDirectory() as folder:
+            local = Path(folder) / "object"
+            with local.open("wb") as file:
+                yield file
+            with reaching("write", path):
+                remote.fs.put_file(str(local), remote.path)
+        return
     # A link is written through, as other programs do; a device or a folder is no place to write.
-    path = path.resolve()
-    if path.exists() and not path.is_file():
+    try:
+        path = path.resolve()
+    except (OSError, RuntimeError) as error:  # 3.11 raises RuntimeError for links in a circle
+        raise storage_error("write", path, OSError(errno.ELOOP, str(error))) from error
+    if exists(path) and not is_file(path):
         raise StorageError(f"cannot write {path}: it is no regular file; choose another path")
     owner = f"{os.getpid()}@{socket.gethostname()}"
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.{owner}.tmp")
@@ -198,7 +340,7 @@ def write_atomic(path: Path, content: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with temporary.open("wb") as handle:
-                handle.write(content)
+                yield handle
                 handle.flush()
                 os.fsync(handle.fileno())
             temporary.replace(path)
@@ -207,8 +349,36 @@ def write_atomic(path: Path, content: bytes) -> None:
                 temporary.unlink(missing_ok=True)
             raise
         _sync_folder(path.parent)
+    except ChronocoreError:
+        raise
     except OSError as error:
         raise storage_error("write", path, error) from error
+
+
+def move(source: Path, target: Path) -> None:
+    """Give a file another name; what was there under that name is replaced."""
+    try:
+        if is_remote(source):
+            remote: Any = source
+            aim: Any = target
+            remote.fs.copy(remote.path, aim.path)
+            remote.fs.rm_file(remote.path)
+        else:
+            source.replace(target)
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise storage_error("rename", source, error) from error
+
+
+def remove(path: Path) -> None:
+    """Remove a file; no matter if it is not there."""
+    try:
+        path.unlink(missing_ok=True)
+    except FileNotFoundError:
+        pass
+    except Exception as error:
+        raise storage_error("remove", path, error) from error
 
 
 def is_stray(temporary: Path) -> bool:
@@ -239,129 +409,3 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-@contextlib.contextmanager
-def lock(path: Path, timeout: float) -> Iterator[None]:
-    """Hold the lock of this path; it is free again when the process ends, however it ends.
-
-    Parameters
-    ----------
-    path : Path
-        The file or object that stands for the lock.
-    timeout : float
-        Seconds to wait for another holder. A lease of a process that was killed is waited for
-        in any case, at most :data:`LEASE_SECONDS`.
-
-    Raises
-    ------
-    LockHeldError
-        Another process holds it.
-    StorageError
-        The lock cannot be written.
-    """
-    if is_remote(path):
-        lease = _Lease(path)
-        with reaching("lock", path):
-            lease.take(timeout)
-        try:
-            yield
-        finally:
-            lease.free()
-        return
-    held = filelock.FileLock(path, timeout=timeout)
-    try:
-        held.acquire()
-    except filelock.Timeout:
-        raise LockHeldError from None
-    except OSError as error:
-        raise storage_error("lock", path, error) from error
-    try:
-        yield
-    finally:
-        held.release()
-
-
-class _Lease:
-    """A lock in an object store: an object that says who holds it and changes while they do.
-
-    Whether a holder still lives is told by watching the object change, never by comparing
-    clocks: those of two machines may differ by hours.
-    """
-
-    def __init__(self, path: Path) -> None:
-        remote: Any = path
-        self._fs = remote.fs
-        self._path = remote.path
-        self._name = uuid.uuid4().hex
-        self._renewals = 0
-        self._ended = threading.Event()
-        self._renewing: threading.Thread | None = None
-
-    def take(self, timeout: float) -> None:
-        seen, since = None, time.monotonic()
-        deadline = since + timeout
-        while not self._create():
-            content = self._read()
-            now = time.monotonic()
-            if content is None:
-                continue
-            if content != seen:
-                if seen is not None and now >= deadline:
-                    raise LockHeldError  # it was renewed while we watched
-                seen, since = content, now
-            elif now - since >= LEASE_SECONDS:
-                self._put(overwrite=True)
-                # Of several that take it over at once the last one to write has it.
-                time.sleep(_SETTLE_SECONDS)
-                if self._holds():
-                    break
-                seen, since = None, time.monotonic()
-            time.sleep(0.1 if timeout < 1 else 0.25)
-        self._renewing = threading.Thread(target=self._renew, name="chronocore-lease", daemon=True)
-        self._renewing.start()
-
-    def free(self) -> None:
-        self._ended.set()
-        if self._renewing is not None:
-            self._renewing.join()
-        with contextlib.suppress(Exception):
-            if self._holds():
-                self._fs.rm_file(self._path)
-
-    def _create(self) -> bool:
-        try:
-            self._put(overwrite=False)
-        except FileExistsError:
-            return False
-        except Exception as error:
-            # S3's conditional write answers 412 (or 409 while another is under way).
-            if any(sign in str(error) for sign in ("PreconditionFailed", "Conditional", "412")):
-                return False
-            raise
-        return True
-
-    def _put(self, *, overwrite: bool) -> None:
-        content = f"{self._name} {self._renewals}".encode()
-        self._fs.pipe_file(self._path, content, mode="overwrite" if overwrite else "create")
-
-    def _read(self) -> bytes | None:
-        try:
-            content: bytes = self._fs.cat_file(self._path)
-        except FileNotFoundError:
-            return None
-        return content
-
-    def _holds(self) -> bool:
-        content = self._read()
-        return content is not None and content.split(b" ")[0] == self._name.encode()
-
-    def _renew(self) -> None:
-        while not self._ended.wait(LEASE_SECONDS / 4):
-            # A store that is away for a moment is no reason to stop: parts have names of their
-            # own, and a row that two processes wrote is read once.
-            with contextlib.suppress(Exception):
-                if not self._holds():
-                    return
-                self._renewals += 1
-                self._put(overwrite=True)

@@ -27,9 +27,10 @@ import pyarrow as pa
 
 from chronocore.engines.base import Answer, Engine, Request, RunSettings
 from chronocore.errors import StoppedError
-from chronocore.store import RunParts
+from chronocore.part_files import text_size
+from chronocore.parts import RunParts
 
-__all__ = ["DRAIN_SECONDS", "Pending", "Progress", "Stop", "Writer"]
+__all__ = ["DRAIN_SECONDS", "Pending", "Progress", "Stop", "Writer", "is_small"]
 
 #: A part is written after this many rows or bytes of text, or when the oldest row is this old.
 PART_ROWS = 10_000
@@ -48,6 +49,7 @@ DRAIN_SECONDS = 10.0
 _AGAIN_SECONDS = 0.05
 
 _INBOX = 20_000
+_INBOX_TEXT = 64 * 2**20
 _IDLE_SECONDS = 0.02
 _REPORT_SECONDS = 0.2
 
@@ -166,6 +168,21 @@ _GIVEN = (
 )  # fmt: skip
 
 
+def is_small(n_rows: int, n_text: int) -> bool:
+    """Return whether time, not size, has ended a part, so that it is worth merging."""
+    return n_rows < PART_ROWS // 2 and n_text < PART_BYTES // 2
+
+
+def _length(answer: Answer) -> int:
+    """Return how many characters an answer has, whatever it is made of."""
+    samples = answer.samples or ()
+    return (
+        len(answer.text or "")
+        + len(answer.thinking or "")
+        + sum(len(one.text or "") + len(one.thinking or "") for one in samples)
+    )
+
+
 class Writer:
     """Reads answers and writes them as parts, in a thread of its own.
 
@@ -192,6 +209,8 @@ class Writer:
         Called with ``state`` a few times a second, from the thread.
     observe : callable
         Called with ``state`` before each report, to note in it what the engine does.
+    before_part : callable
+        Called before each part is written, from the thread.
     """
 
     def __init__(
@@ -207,7 +226,9 @@ class Writer:
         state: Progress,
         report: Callable[[Progress], None],
         observe: Callable[[Progress], None],
+        before_part: Callable[[], None] = lambda: None,
     ) -> None:
+        self._before_part = before_part
         self._store = store
         self._run_id = run_id
         self._settings = settings
@@ -224,6 +245,7 @@ class Writer:
         self._report = report
         self._observe = observe
         self._inbox: deque[Answer] = deque()
+        self._put_text = self._taken_text = 0  # each is changed by one thread only
         self._rows: dict[str, list[_Row]] = {}
         self._bytes = 0
         self._oldest: float | None = None
@@ -246,8 +268,9 @@ class Writer:
         """
         if self._error is not None:
             raise self._error
+        self._put_text += _length(answer)
         self._inbox.append(answer)
-        while len(self._inbox) > _INBOX:
+        while len(self._inbox) > _INBOX or self._put_text - self._taken_text > _INBOX_TEXT:
             time.sleep(_IDLE_SECONDS / 4)
             if self._error is not None:
                 raise self._error
@@ -298,6 +321,7 @@ class Writer:
         while inbox and taken < 2_000:
             answer = inbox.popleft()
             taken += 1
+            self._taken_text += _length(answer)
             at = index.get(answer.prompt_id)
             place = -1 if at is None else answer.repeat * len(prompts) + at
             if at is None or not 0 <= place < len(done) or done[place]:
@@ -331,6 +355,8 @@ class Writer:
             state.completion_tokens += answer.completion_tokens or 0
             if len(rows) >= PART_ROWS:
                 self._write(prompt.kind)
+            if self._bytes >= PART_BYTES:
+                self._flush()
         return taken
 
     def _flush_if_due(self) -> None:
@@ -340,8 +366,6 @@ class Writer:
             # Soon at first, so that a fault in the prompts shows; then less often, so that a
             # slow model does not end in thousands of files.
             self._interval = min(self._interval * 1.5, PART_SECONDS)
-            self._flush()
-        elif self._bytes >= PART_BYTES:
             self._flush()
 
     def _flush(self) -> None:
@@ -353,18 +377,20 @@ class Writer:
         rows = self._rows[kind]
         if not rows:
             return
-        part = self._store.add_part(self._run_id, kind, self._table(rows))
+        table = self._table(rows)
+        self._before_part()
+        part = self._store.add_part(self._run_id, kind, table)
         status = self._columns.index("status")
         self._state.written += sum(row[status] != "error" for row in rows)
         self._rows[kind] = []  # only now: what could not be written is still here
-        if len(rows) < PART_ROWS // 2:
+        if is_small(len(rows), text_size(table)):
             self._small.setdefault(kind, []).append(part)
             self._merge(kind, SMALL_PARTS)
 
     def _merge(self, kind: str, most: int) -> None:
         if len(self._small.get(kind, [])) > most:
-            part, n_rows = self._store.merge_parts(self._run_id, self._small.pop(kind))
-            self._small[kind] = [part] if n_rows < PART_ROWS // 2 else []
+            part, n_rows, n_text = self._store.merge_parts(self._run_id, self._small.pop(kind))
+            self._small[kind] = [part] if is_small(n_rows, n_text) else []
 
     def _table(self, rows: list[_Row]) -> pa.Table:
         columns: dict[str, pa.Array] = {

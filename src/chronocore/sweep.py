@@ -39,6 +39,7 @@ from chronocore.provenance import JsonError, sealed, unsealed
 from chronocore.redraws import GoldRedraws
 from chronocore.scores import (
     ALIGNMENTS,
+    SCORED_COLUMNS,
     STABILITIES,
     PairPredictions,
     PairScores,
@@ -959,8 +960,9 @@ def sweep(
     known = _runs(opened)
     chosen_runs = _chosen(opened, known, instructions)
     with opened.lock("sweep"):
-        opened.clean_sweep({f"{run.run_id}-{run.inputs}" for run in known})
-        there = opened.sweep_cells()
+        opened.remove_strays()
+        origins = {f"{run.run_id}-{run.inputs}" for run in known}
+        there = opened.sweep_cells(origins)
         wanted: dict[str, dict[Key, str]] = {}
         waiting: dict[str, PairScores] = {}
         skipped: dict[str, str] = {}
@@ -998,6 +1000,8 @@ def sweep(
                 progress(SweepProgress(done, total, before))
         result = _summary(opened, runs, skipped, wanted, grid, done - before)
         opened.write("sweep.json", sealed(msgspec.to_builtins(result)))
+        # Only now: what an earlier sweep found stays until this one is whole.
+        opened.clean_sweep(origins)
     return result
 
 
@@ -1005,7 +1009,7 @@ def _predictions(study: Study, run: _Run) -> PairPredictions:
     wording = (run.instruction, run.elicitation)
     return pair_predictions(
         study.pairs(), study.gold(), study.items(), prompts_of(study, *wording),
-        study.predictions(run.run_id), *wording,
+        study.predictions(run.run_id, columns=SCORED_COLUMNS), *wording,
     )  # fmt: skip
 
 
@@ -1107,7 +1111,7 @@ def _summary(
 ) -> SweepResult:
     ids = {cell for cells in wanted.values() for cell in cells.values()}
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in study.sweep_findings().to_pylist():
+    for row in study.sweep_findings({f"{run.run_id}-{run.inputs}" for run in runs}).to_pylist():
         if row["cell_id"] in ids:
             found[row["cell_id"], row["measure"]] = row
     summaries = []

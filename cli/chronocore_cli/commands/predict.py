@@ -285,6 +285,12 @@ _INSTEAD = _options(
         help="Merge the files of a run, or of all runs.",
     ),
     click.option("--remove", "removed", metavar="RUN", help="Remove a run and its predictions."),
+    click.option(
+        "--register",
+        "registering",
+        is_flag=True,
+        help="Register again the runs whose predictions runs.parquet lacks.",
+    ),
 )
 
 
@@ -307,6 +313,7 @@ def predict(
     show_status: bool,
     compacted: str | None,
     removed: str | None,
+    registering: bool,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -331,6 +338,7 @@ def predict(
         flag
         for flag, given in (
             ("--status", show_status), ("--compact", compacted), ("--remove", removed),
+            ("--register", registering),
         ) if given
     ]  # fmt: skip
     also = [*instead[1:], *(["--model"] if models else []), *(["--dry-run"] if dry_run else [])]
@@ -352,6 +360,9 @@ def predict(
             as_json, {"removed": removed, "files": n_files}, [f"removed {removed}: {n_files} files"]
         )
         return
+    if registering:
+        _register(study, as_json)
+        return
     if not models:
         raise click.UsageError("Missing option '--model'.")
     if (price_in is not None or price_out is not None) and not dry_run:
@@ -369,6 +380,17 @@ def predict(
         _report_plans(plans, as_json)
     else:
         _ask(study, models, name, settings, as_json=as_json, allow_errors=allow_errors)
+
+
+def _register(study: Path, as_json: bool) -> None:
+    """Register runs again; fail if some cannot be."""
+    import chronocore as cc
+
+    result = cc.register_runs(study)
+    lines = [f"registered {label} (run {run_id})" for run_id, label in result.registered.items()]
+    emit(as_json, plain(result), lines or [f"no run of {study} was registered"])
+    if result.unknown:
+        raise click.ClickException("; ".join(result.unknown))
 
 
 def _ask(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
+import errno
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from chronocore import storage
 from chronocore.engines.base import (
     ELICITATIONS,
     INSTRUCTIONS,
@@ -25,15 +26,23 @@ from chronocore.engines.base import (
     Request,
     RunSettings,
 )
-from chronocore.errors import ConfigurationError, InvalidInputError
+from chronocore.errors import ConfigurationError, InvalidInputError, StorageError
 from chronocore.finish_reasons import ending
 from chronocore.identity import run_id
+from chronocore.parquet import DamagedFileError, decoding, open_parquet
+from chronocore.row_digest import ROWS_METADATA, RUN_METADATA, RowDigest, rows_digest
+from chronocore.schema import PREDICTIONS
 from chronocore.text import LONGEST_NAME, plain
 
-__all__ = ["RUN_METADATA", "FileEngine"]
+__all__ = ["FileEngine"]
 
-#: Key of the Parquet metadata under which an exported run carries its settings.
-RUN_METADATA = b"chronocore.run"
+#: So many rows are read at a time; each may have a long text.
+_BATCH_ROWS = 256
+
+_NOT_OURS = (errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM)
+
+#: What a row answers: prompt id, or place and year, and then the repeat.
+Key = tuple[Any, ...]
 
 #: What is read of a file, and as what.
 _COLUMNS: dict[str, pa.DataType] = {
@@ -113,45 +122,93 @@ class FileEngine:
     ) -> None:
         self._stopped = False
         self.path = path
-        content, table = self._opened()
-        self.notes = {"file": plain(path.name)}
+        self._closing = contextlib.ExitStack()
+        try:
+            self._open(instruction, elicitation)
+        except BaseException:
+            self._closing.close()
+            raise
+
+    def _open(self, instruction: str, elicitation: str) -> None:
+        with self._decoding():
+            # The file stays open: what is checked now is what is answered from later.
+            self._file = self._closing.enter_context(open_parquet(self.path))
+            schema = self._file.schema_arrow
+            schema.names  # noqa: B018  # decodes them
+            digest = storage.digest(self.path)
+        self.notes = {"file": plain(self.path.name)}
         self.label: str | None = None
         self.settings = RunSettings(
-            model=plain(path.stem) or "file",
+            model=plain(self.path.stem) or "file",
             engine="file",
             engine_version="1",
-            revision="sha256:" + hashlib.sha256(content).hexdigest(),
+            revision="sha256:" + digest,
             elicitation=elicitation,
             instruction=instruction,
         )
-        exported = (table.schema.metadata or {}).get(RUN_METADATA)
-        if exported is not None:
-            self._take_run(exported)
-        self._check_columns(table.schema)
-        self._rows = self._index(self._typed(table))
+        self._check_columns(schema)
+        metadata = self._file.metadata.metadata or {}
+        exported = RUN_METADATA in metadata
+        if exported:
+            self._take_run(metadata[RUN_METADATA])
+        if exported != (ROWS_METADATA in metadata):
+            raise ConfigurationError(
+                f"{self.path} was exported, and lacks a part of what says so: it is damaged or of "
+                "an earlier version; export it again"
+            )
+        seen = RowDigest(PREDICTIONS) if exported else None
+        self._keys = self._index(seen)
+        if seen is not None:
+            self._check_rows(metadata, seen)
 
-    def _opened(self) -> tuple[bytes, pa.Table]:
-        """Return the bytes of the file and its table, with names that can be read."""
+    def _check_rows(self, metadata: Mapping[bytes, bytes], seen: RowDigest) -> None:
+        """Refuse rows under the name of a run that are not the ones it was exported with."""
+        if metadata[ROWS_METADATA] != rows_digest(metadata[RUN_METADATA], seen):
+            raise ConfigurationError(
+                f"{self.path}: its rows are not those that were exported with it (edited or "
+                "damaged), so they are not taken for that run; export it again, or write it "
+                "without its metadata (polars' write_parquet, or pyarrow after "
+                "replace_schema_metadata(None)) to import it as a new run"
+            )
+
+    @contextlib.contextmanager
+    def _decoding(self) -> Iterator[None]:
+        """Tell in terms of a predictions file what is wrong with it."""
         try:
-            content = self.path.read_bytes()
+            with decoding(self.path):
+                yield
         except FileNotFoundError:
             raise ConfigurationError(f"there is no file {self.path}") from None
-        except OSError as error:
-            raise ConfigurationError(
-                f"{self.path} cannot be opened ({error.strerror}); check that it is a file and "
-                "that you may read it"
-            ) from None
-        try:
-            table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
-            table.column_names  # noqa: B018  # decodes them
-        except MemoryError:
-            raise  # says nothing about the file
-        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        except StorageError as error:
+            system = error.__cause__
+            if isinstance(system, OSError) and system.errno in _NOT_OURS:
+                raise ConfigurationError(
+                    f"{self.path} cannot be opened ({system.strerror}); check that it is a file "
+                    "and that you may read it"
+                ) from None
+            raise
+        except DamagedFileError as error:
             raise ConfigurationError(
                 f"{self.path} is no readable Parquet file; write your predictions with to_parquet "
-                f"(pandas) or write_parquet (polars) ({plain(str(error))})"
+                f"(pandas) or write_parquet (polars) ({plain(error.cause)})"
             ) from None
-        return content, table
+
+    def _tables(self, seen: RowDigest | None = None) -> Iterator[tuple[int, pa.Table]]:
+        """Yield some rows at a time, with the number of the first of them."""
+        columns = [name for name in _COLUMNS if name in self._file.schema_arrow.names]
+        chosen = columns if seen is None else None
+        batches = self._file.iter_batches(batch_size=_BATCH_ROWS, columns=chosen, use_threads=False)
+        start = 0
+        while True:
+            with self._decoding():
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                table = pa.Table.from_batches([batch])
+                if seen is not None:
+                    seen.update(table)
+            yield start, self._typed(table, start)
+            start += len(table)
 
     def _check_columns(self, schema: pa.Schema) -> None:
         names = set(schema.names)
@@ -179,7 +236,7 @@ class FileEngine:
                 f"it is {schema.field('probs').type}"
             )
 
-    def _typed(self, table: pa.Table) -> pa.Table:
+    def _typed(self, table: pa.Table, start: int) -> pa.Table:
         """Cast every column that is read to its type, or say which one cannot be."""
         columns: dict[str, pa.ChunkedArray] = {}
         for name, kind in _COLUMNS.items():
@@ -214,7 +271,7 @@ class FileEngine:
                 raise
             except pa.ArrowException as error:
                 row = _undecodable(columns[name]) if name in columns else None
-                where = f"column {name}" if row is None else f"row {row}, column {name}"
+                where = f"column {name}" if row is None else f"row {start + row}, column {name}"
                 what = plain(str(error)) if row is None else "the text is not UTF-8; write it anew"
                 raise ConfigurationError(f"{self.path}, {where}: {what}") from None
         statuses = set(columns["status"].to_pylist()) - {None} if "status" in columns else set()
@@ -260,39 +317,43 @@ class FileEngine:
         self.notes = {plain(name): plain(value) for name, value in notes.items()}
         self.label = plain(label or "", LONGEST_NAME) or None
 
-    def _index(self, table: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:
-        rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-        for number, row in enumerate(table.to_pylist()):
-            repeat = row.get("repeat") or 0
-            if self._by_id:
-                key: tuple[Any, ...] = (row["prompt_id"], repeat)
-            else:
-                location = [row["survey"], row["variable"], row["country"]]
-                if None in location:
+    def _index(self, seen: RowDigest | None) -> set[Key]:
+        """Return what the rows answer; each row is looked at once."""
+        keys: set[Key] = set()
+        named = ("prompt_id", *_LOCATION, "repeat")
+        for start, table in self._tables(seen):
+            table = table.select([name for name in named if name in table.column_names])
+            for number, row in enumerate(table.to_pylist(), start=start):
+                key = self._key(row, number)
+                if key in keys:
+                    shown = key[0] if self._by_id else dict(zip(_LOCATION, key, strict=False))
                     raise InvalidInputError(
-                        f"{self.path}, row {number}: survey, variable or country is missing"
+                        f"{self.path}, row {number}: {shown} (repeat {key[-1]}) is there twice; "
+                        "keep one row a prompt"
                     )
-                key = (row["survey"].lower(), row["variable"], row["country"], row["year"], repeat)
-            if key in rows:
-                shown = key[0] if self._by_id else dict(zip(_LOCATION, key, strict=False))
-                raise InvalidInputError(
-                    f"{self.path}, row {number}: {shown} (repeat {repeat}) is there twice; "
-                    "keep one row a prompt"
-                )
-            rows[key] = row
-        return rows
+                keys.add(key)
+        return keys
 
-    def _row(self, request: Request) -> dict[str, Any] | None:
+    def _key(self, row: Mapping[str, Any], number: int) -> Key:
+        repeat = row.get("repeat") or 0
         if self._by_id:
-            return self._rows.get((request.prompt_id, request.repeat))
-        if request.kind == "modal":
-            return None
-        return self._rows.get(self._location(request))
+            return (row["prompt_id"], repeat)
+        location = [row["survey"], row["variable"], row["country"]]
+        if None in location:
+            raise InvalidInputError(
+                f"{self.path}, row {number}: survey, variable or country is missing"
+            )
+        return (row["survey"].lower(), row["variable"], row["country"], row["year"], repeat)
+
+    def _key_of(self, request: Request) -> Key | None:
+        if self._by_id:
+            return (request.prompt_id, request.repeat)
+        return None if request.kind == "modal" else self._location(request)
 
     @property
     def n_rows(self) -> int:
         """Number of rows of the file."""
-        return len(self._rows)
+        return len(self._keys)
 
     def unmatched(self, requests: Sequence[Request]) -> int:
         """Return how many rows of the file answer none of the prompts, whatever their repeat."""
@@ -301,7 +362,7 @@ class FileEngine:
             for request in requests
             for key in ((request.prompt_id, 0), self._location(request))
         }
-        return sum(key[:-1] not in prompts for key in self._rows)
+        return sum(key[:-1] not in prompts for key in self._keys)
 
     @staticmethod
     def _location(request: Request) -> tuple[Any, ...]:
@@ -309,33 +370,46 @@ class FileEngine:
         return (*where, request.repeat)
 
     def answers(self, requests: Sequence[Request]) -> Iterator[Answer]:
-        """Yield an answer for each request that the file has a row for."""
+        """Yield an answer for each request that the file has a row for, in the file's order."""
+        asked: dict[Key, list[Request]] = {}
         for request in requests:
-            if self._stopped:
-                return
-            row = self._row(request)
-            if row is None or ending(row.get("finish_reason")) == "error":
-                continue  # what was broken off is no answer
-            text, probs = row.get("text"), row.get("probs")
-            if text is None and probs is None and row.get("status") == "error":
-                continue
-            values: tuple[float, ...] | None = None
-            if text is None and probs is not None:
-                values = tuple(float("nan") if v is None else float(v) for v in probs)
-            status = row.get("status")
-            recorded = text is None and probs is None and status not in (None, "ok", "recovered")
-            yield Answer(
-                request.prompt_id,
-                request.repeat,
-                text=text if values is not None or recorded else (text or ""),
-                probs=values,
-                status=row["status"] if recorded else None,
-                reason=_plain(row.get("reason")) if recorded else None,
-                thinking=row.get("thinking"),
-                finish_reason=_plain(row.get("finish_reason")),
-                prompt_tokens=row.get("prompt_tokens"),
-                completion_tokens=row.get("completion_tokens"),
-            )
+            key = self._key_of(request)
+            if key in self._keys:
+                asked.setdefault(key, []).append(request)
+        for start, table in self._tables():
+            for number, row in enumerate(table.to_pylist(), start=start):
+                for request in asked.get(self._key(row, number), ()):
+                    if self._stopped:
+                        return
+                    answer = self._answer(request, row)
+                    if answer is not None:
+                        yield answer
+
+    @staticmethod
+    def _answer(request: Request, row: Mapping[str, Any]) -> Answer | None:
+        """Return what a row says to a request; None for one that got no answer."""
+        if ending(row.get("finish_reason")) == "error":
+            return None  # what was broken off is no answer
+        text, probs = row.get("text"), row.get("probs")
+        if text is None and probs is None and row.get("status") == "error":
+            return None
+        values: tuple[float, ...] | None = None
+        if text is None and probs is not None:
+            values = tuple(float("nan") if v is None else float(v) for v in probs)
+        status = row.get("status")
+        recorded = text is None and probs is None and status not in (None, "ok", "recovered")
+        return Answer(
+            request.prompt_id,
+            request.repeat,
+            text=text if values is not None or recorded else (text or ""),
+            probs=values,
+            status=row["status"] if recorded else None,
+            reason=_plain(row.get("reason")) if recorded else None,
+            thinking=row.get("thinking"),
+            finish_reason=_plain(row.get("finish_reason")),
+            prompt_tokens=row.get("prompt_tokens"),
+            completion_tokens=row.get("completion_tokens"),
+        )
 
     @property
     def in_flight(self) -> int:
@@ -347,4 +421,5 @@ class FileEngine:
         self._stopped = True
 
     def close(self) -> None:
-        """Do nothing; the file is read already."""
+        """Close the file."""
+        self._closing.close()

@@ -168,7 +168,7 @@ class Sheet:
             for row in self.results.prompts()
             if row["kind"] != "modal" and (row["instruction"], row["elicitation"]) == wording
         }
-        rows = study.predictions(self.focus.run_id).select(["prompt_id", "repeat", "probs"])
+        rows = study.predictions(self.focus.run_id, columns=["prompt_id", "repeat", "probs"])
         return {
             prompts[row["prompt_id"]]: row["probs"]
             for row in rows.to_pylist()

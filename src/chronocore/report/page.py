@@ -74,6 +74,7 @@ _QUESTIONS = 8
 #: What more runs than this rest on stands in the overview only.
 _HEAD_RUNS = 6
 
+_LOOKED_AT = 100
 _EXAMPLES = 3
 _EXAMPLE_RUNS = 6
 _ANSWERS = 4
@@ -311,7 +312,7 @@ def _more(results: Results, listed: Sequence[Question]) -> Row:
 
 def _source(results: Results, run: Row, given: pa.Table) -> str:
     """Return what a file held that predictions were read from."""
-    texts = len(given) - given["text"].null_count
+    texts = results.study.n_texts(run["run_id"])
     what = "numbers" if not texts else "texts" if texts == len(given) else "texts and numbers"
     name = results.study.run_notes(run["run_id"]).get("file")
     source = f"{what} from a file{f', {plain(name, 80)}' if name else ''}"
@@ -464,6 +465,27 @@ def _examples(results: Results, given: Mapping[str, pa.Table], prompts: Prompts)
     return groups
 
 
+def _invalid(results: Results, run_id: str, table: pa.Table) -> list[Row]:
+    """Return the first answers without a distribution, by their ids, with their texts.
+
+    Texts may be long: only these are read, so many of each reason that some of them differ.
+    """
+    invalid = pc.invert(pc.is_in(table["status"], value_set=pa.array(VALID)))
+    rows = table.filter(pc.and_(invalid, pc.equal(table["repeat"], 0)))
+    seen: Counter[str | None] = Counter()
+    chosen = []
+    for prompt, reason in zip(
+        rows["prompt_id"].to_pylist(), rows["reason"].to_pylist(), strict=True
+    ):
+        seen[reason] += 1
+        if seen[reason] <= _LOOKED_AT:
+            chosen.append(prompt)
+    columns = ["prompt_id", "repeat", "status", "reason", "text"]
+    found = results.study.answers_to(run_id, pa.array(chosen, pa.string()), columns)
+    found = found.filter(pc.and_(pc.equal(found["repeat"], 0), pc.is_valid(found["text"])))
+    return list(found.to_pylist())
+
+
 def _unusable(results: Results, given: Mapping[str, pa.Table], prompts: Prompts) -> list[Row]:
     """Return answers of models that carry no distribution, a few a run and reason."""
     short = wordings(results.study.items().to_pylist())
@@ -478,8 +500,7 @@ def _unusable(results: Results, given: Mapping[str, pa.Table], prompts: Prompts)
         seen: Counter[str | None] = Counter()
         shown: list[Row] = []
         table = given[run.run_id]
-        invalid = pc.invert(pc.is_in(table["status"], value_set=pa.array(VALID)))
-        for row in table.filter(pc.and_(invalid, pc.is_valid(table["text"]))).to_pylist():
+        for row in _invalid(results, run.run_id, table):
             prompt = prompts.get(row["prompt_id"])
             if prompt is None:
                 continue
@@ -600,7 +621,11 @@ def page(results: Results, gallery: Gallery, shown: Sequence[Section]) -> str:
     placed = [*composition, *(name for section in shown for name in section.tables)]
     tables = {name: _table(results, name) for name in placed if name in TABLES}
     script, script_hash = _script()
-    given = {run.run_id: results.study.predictions(run.run_id) for run in results.summary.runs}
+    columns = ["prompt_id", "repeat", "status", "reason", "probs"]
+    given = {
+        run.run_id: results.study.predictions(run.run_id, columns=columns)
+        for run in results.summary.runs
+    }
     prompts = {row["prompt_id"]: row for row in results.prompts()}
     listed = questions(results)
     found = {run.label: findings_of(results, run, listed) for run in results.evaluated}

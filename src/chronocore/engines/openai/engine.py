@@ -337,7 +337,7 @@ class OpenAIEngine:
             for task in tasks:
                 task.cancel()
             self._open.clear()
-            self._describe()
+            self.describe()
 
     def close(self) -> None:
         """Cancel what is on the way and end the thread; harmless when called twice."""
@@ -631,18 +631,20 @@ class OpenAIEngine:
             return Answer(option_probs=token.option_probs, **common)
         return Answer(text=first.text, thinking=first.thinking, refusal=first.refusal, **common)
 
-    def _describe(self) -> None:
+    def describe(self) -> None:
+        """Bring the notes up to date; another thread may ask for them while answers come."""
         self.notes["endpoint"] = self._address
         self.notes["openai"] = importlib.metadata.version("openai")
         for name, values in self._reported.items():
             if values:
+                values = values.copy()
                 further = values[_FURTHER]
                 named = ", ".join(sorted(value for value in values if value != _FURTHER))
                 self.notes[name] = named + (f" and others ({further} replies)" if further else "")
         if self._attempts:
             told = [
                 f"{count} {cause}" + (f" ({self._said[cause]})" if self._said.get(cause) else "")
-                for cause, count in self._attempts.most_common(_MOST_REPORTED)
+                for cause, count in self._attempts.copy().most_common(_MOST_REPORTED)
             ]
             self.notes["failed_attempts"] = ", ".join(told)
         if self.settings.elicitation == "logprob" and self._answered:
