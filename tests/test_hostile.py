@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import chronocore as cc
+from chronocore import storage
 from chronocore.store import Study, write_atomic
 
 
@@ -67,25 +69,58 @@ def test_a_part_without_a_column_is_refused(study):
         cc.score(study)
 
 
-def test_scores_and_tables_are_one_unit(scored, monkeypatch):
-    before = (scored / "tables/t08.parquet").read_bytes()
-    calls = []
-    real = Study.write
+def everything(study):
+    """Return the content of all files that are there to be read."""
+    return {
+        str(path.relative_to(study)): path.read_bytes()
+        for path in study.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
 
-    def fails(self, relative, content):
-        calls.append(relative)
-        if len(calls) == 4:
-            raise cc.StorageError("the disk is full")
-        return real(self, relative, content)
 
-    monkeypatch.setattr(Study, "write", fails)
-    with pytest.raises(cc.StorageError):
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EDQUOT, None])
+@pytest.mark.parametrize("step", [1, 4, 9])
+def test_scores_that_cannot_be_written_leave_the_old_ones(scored, monkeypatch, error, step):
+    """A full disk, a device that fails, Ctrl-C: the old scores are there and whole."""
+    before = everything(scored)
+    real, calls = storage.write_atomic, []
+
+    def fails(path, content):
+        calls.append(path)
+        if len(calls) == step:
+            if error is None:
+                raise KeyboardInterrupt
+            raise storage.storage_error("write", path, OSError(error, os.strerror(error)))
+        return real(path, content)
+
+    monkeypatch.setattr(storage, "write_atomic", fails)
+    with pytest.raises((cc.StorageError, KeyboardInterrupt)):
         cc.score(scored, tau=0.3)
     monkeypatch.undo()
-    with pytest.raises(cc.StudyError, match="run: chronocore score"):
-        cc.tables(scored)
-    cc.score(scored)
-    assert (scored / "tables/t08.parquet").read_bytes() == before
+    assert everything(scored) == before
+    assert not [path for path in scored.rglob(".*") if path.suffix in (".tmp", ".staged")]
+    assert cc.tables(scored)
+
+
+def test_scores_count_as_a_whole_once_all_are_written(scored, monkeypatch):
+    """A process that dies between two renames is finished by whoever comes next."""
+    real, moved = storage.move, []
+
+    def dies(source, target):
+        if len(moved) == 5:
+            raise KeyboardInterrupt
+        moved.append(target)
+        real(source, target)
+
+    monkeypatch.setattr(storage, "move", dies)
+    with pytest.raises(KeyboardInterrupt):
+        cc.score(scored, tau=0.3)
+    monkeypatch.undo()
+    cut_short = cc.tables(scored)
+    assert json.loads((scored / "scores.json").read_bytes())["settings"]["tau"] == 0.3
+    cc.score(scored, tau=0.3)
+    assert all(cut_short[name].equals(table) for name, table in cc.tables(scored).items())
+    assert not list(scored.rglob(".*.staged"))
 
 
 def test_a_bad_setting_leaves_the_old_scores(scored):

@@ -17,7 +17,7 @@ pytest.importorskip("moto.server", reason="needs chronocore[test]")
 import pyarrow.parquet as pq
 
 import chronocore as cc
-from chronocore import storage, stream
+from chronocore import locks, storage, stream
 from chronocore.identity import run_id
 
 pytestmark = pytest.mark.versions
@@ -115,7 +115,7 @@ def test_a_damaged_part_is_set_aside(remote):
 
 @pytest.mark.slow
 def test_killed_there_a_run_can_be_resumed(remote, study, monkeypatch):
-    monkeypatch.setattr(storage, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 1.0)
     cc.predict(study, ScriptedEngine())
     context = multiprocessing.get_context("spawn")
     asking, end = context.Pipe(duplex=False)
@@ -132,7 +132,7 @@ def test_killed_there_a_run_can_be_resumed(remote, study, monkeypatch):
 
 
 def test_a_lease_has_one_holder(remote, monkeypatch):
-    monkeypatch.setattr(storage, "LEASE_SECONDS", 1.2)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 1.2)
     opened = cc.Study.open(remote)
     with opened.lock("x"):
         started = time.monotonic()
@@ -148,8 +148,8 @@ def test_a_lease_has_one_holder(remote, monkeypatch):
 
 
 def test_a_lease_of_the_dead_is_taken_over(remote, monkeypatch):
-    monkeypatch.setattr(storage, "LEASE_SECONDS", 0.5)
-    monkeypatch.setattr(storage, "_SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.5)
+    monkeypatch.setattr(locks, "_SETTLE_SECONDS", 0.1)
     opened = cc.Study.open(remote)
     (opened.path / ".x.lock").write_bytes(b"somebody 17")
     with opened.lock("x", timeout=0.1):
@@ -157,7 +157,7 @@ def test_a_lease_of_the_dead_is_taken_over(remote, monkeypatch):
 
 
 def test_a_build_is_refused_while_a_predict_runs(remote, monkeypatch):
-    monkeypatch.setattr(storage, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 1.0)
     opened = cc.Study.open(remote)
     with (
         opened.writing_run(RUN, opened.manifest()["files"]),

@@ -73,9 +73,10 @@ def test_a_name_is_taken_composed_or_not():
 
 def _exported(study, path, **changes):
     """Write a predictions file that carries a run with some settings changed."""
+    from chronocore import schema
     from chronocore.engines import RunSettings
-    from chronocore.engines.file import RUN_METADATA
     from chronocore.identity import run_id
+    from chronocore.row_digest import ROWS_METADATA, RUN_METADATA, RowDigest, rows_digest
 
     settings = {
         "model": "m", "engine": "vllm", "engine_version": "1", "revision": None,
@@ -94,7 +95,10 @@ def _exported(study, path, **changes):
     table = pa.table({"prompt_id": prompts, "status": ["invalid"] * 3,
                       "reason": ["\x1b[31mno\nidea"] * 3,
                       "probs": pa.nulls(3, pa.list_(pa.float64()))})  # fmt: skip
-    table = table.replace_schema_metadata({RUN_METADATA: json.dumps(carried).encode()})
+    said, digest = json.dumps(carried).encode(), RowDigest(schema.PREDICTIONS)
+    digest.update(table)
+    bound = {RUN_METADATA: said, ROWS_METADATA: rows_digest(said, digest)}
+    table = table.replace_schema_metadata(bound)
     pq.write_table(table, path)
     return path
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Event, Semaphore
 from pathlib import Path
 
 from chronocore.engines.base import Answer, Request, RunSettings
@@ -151,3 +152,33 @@ def another_model(study: str | Path, name: str) -> None:
     engine = ScriptedEngine(per_second=2000)
     engine.settings = replace(engine.settings, model=name)
     cc.predict(study, engine, repeats=2)
+
+
+def one_of_many(study: Path, seed: int, ready: Semaphore, go: Event) -> None:
+    """Predict with a seed of its own as soon as all others are ready."""
+    import chronocore as cc
+
+    engine = ScriptedEngine()
+    engine.settings = replace(engine.settings, seed=seed, temperature=1.0)
+    ready.release()
+    go.wait()
+    cc.predict(study, engine)
+
+
+class Noting(ScriptedEngine):
+    """Reports a model of its own in every call, and failed attempts."""
+
+    def __init__(self, reported: str, failed: int = 1, per_second: float = 0.0) -> None:
+        super().__init__(per_second)
+        self.notes = {
+            "device": "none", "model_reported": reported, "failed_attempts": f"{failed} timeout",
+        }  # fmt: skip
+
+
+def noting(study: Path) -> None:
+    """Predict slowly with an engine that has notes."""
+    import chronocore as cc
+    from chronocore import stream
+
+    stream.FIRST_SECONDS = stream.PART_SECONDS = 0.02
+    cc.predict(study, Noting("m-killed", per_second=400.0))
