@@ -216,12 +216,14 @@ class RunParts:
                 metadata = dict(file.metadata.metadata or {})
                 check_name(part, metadata)
                 seen = ColumnDigests()
+                left = file.metadata.num_rows
                 for table in _pieces(file, wanted, n_rows):
                     seen.update(table)
+                    left -= len(table)
+                    changed = None if left else seen.changed(metadata)
+                    if changed is not None:
+                        raise DamagedFileError(part, changed, _ASK_AGAIN)
                     yield self._checked(run_id, part, table, wanted, names)
-                changed = seen.changed(metadata)
-                if changed is not None and file.metadata.num_rows:
-                    raise DamagedFileError(part, changed, _ASK_AGAIN)
         except DamagedFileError as error:
             raise DamagedFileError(part, error.cause, _ASK_AGAIN) from error
         except FileNotFoundError:
