@@ -189,9 +189,8 @@ def test_numbers_that_no_file_can_hold_are_refused(study, run_cli):
         ("--max-tokens", 99999999999, 2**31 - 1), ("--seed", 2**63, 2**63 - 1),
     ):  # fmt: skip
         done = run_cli(*options, flag, value)
-        assert done.returncode != 0
-        assert f"at most {largest}" in done.stderr
-        assert len(done.stderr.splitlines()) == 1
+        assert done.returncode == 2
+        assert f"<={largest}" in done.stderr
 
 
 def test_few_resamples_are_noted(study, run_cli):

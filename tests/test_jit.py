@@ -120,6 +120,7 @@ def filled_cache(tmp_path_factory, child_environment):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 @pytest.mark.parametrize("damage", list(_damages()))
 def test_a_damaged_cache_is_named_set_aside_and_filled_again(

@@ -38,6 +38,17 @@ class OrderedGroup(click.Group):
         """Return the names in the order they were added."""
         return list(self.commands)
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; an argument that the library refuses is wrong usage like any other."""
+        try:
+            return super().invoke(ctx)
+        except ValueError as error:
+            from chronocore.errors import ArgumentError
+
+            if isinstance(error, ArgumentError):
+                raise click.UsageError(str(error), ctx) from error
+            raise
+
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:

@@ -15,6 +15,7 @@ __all__ = [
     "STUDY",
     "FiniteRange",
     "PathArgument",
+    "WholeRange",
     "allow_errors_option",
     "answer_lines",
     "emit",
@@ -59,6 +60,13 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+class WholeRange(click.IntRange):
+    """A whole number in a range; by default one that 64 bits with a sign can hold."""
+
+    def __init__(self, min: int, max: int = 2**63 - 1) -> None:  # click's names
+        super().__init__(min, max)
+
+
 def json_option(function: F) -> F:
     """Add ``--json``."""
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(
@@ -69,7 +77,17 @@ def json_option(function: F) -> F:
 def say(message: str) -> None:
     """Print a line to stderr, where progress and warnings go; a full one stops nothing."""
     with contextlib.suppress(OSError):
-        click.echo(message, err=True)
+        click.echo(_seen(message), err=True)
+
+
+def _seen(text: str) -> str:
+    """Return text without what a terminal would obey; names of files that are no text stay."""
+    return "".join(
+        sign
+        if sign.isprintable() or sign in "\n\t\u00a0\u3000" or "\ud800" <= sign <= "\udfff"
+        else "\ufffd"
+        for sign in text
+    )
 
 
 def without_keys(message: str) -> str:
@@ -85,7 +103,7 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: list[str]) -> None:
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
     else:
         for line in lines:
-            click.echo(line)
+            click.echo(_seen(line))
 
 
 def plain(value: Any) -> Any:

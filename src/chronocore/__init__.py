@@ -14,6 +14,7 @@ from chronocore.components import VarianceComponents, kendalls_w, variance_compo
 from chronocore.config import StudyConfig, load_config, preset_config
 from chronocore.differences import Measure, PairedDifferences, paired_differences
 from chronocore.errors import (
+    ArgumentError,
     ChronocoreError,
     ConfigurationError,
     EngineError,
@@ -85,6 +86,7 @@ from chronocore.warmup import warmup
 __version__ = chronocore_version()
 
 __all__ = [
+    "ArgumentError",
     "BootstrapResult",
     "BuildResult",
     "ChronocoreError",

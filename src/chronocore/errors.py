@@ -7,6 +7,7 @@ a caller would expect, so ``except ValueError`` keeps working.
 from __future__ import annotations
 
 __all__ = [
+    "ArgumentError",
     "ChronocoreError",
     "ConfigurationError",
     "EngineError",
@@ -30,6 +31,10 @@ class InvalidInputError(ChronocoreError, ValueError):
 
 class ConfigurationError(ChronocoreError, ValueError):
     """A setting, a ``study.toml`` or a model specification cannot be understood."""
+
+
+class ArgumentError(ConfigurationError):
+    """An argument of a call is unknown, out of its range, or does not go with another one."""
 
 
 class MissingDependencyError(ChronocoreError, ImportError):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from chronocore import schema
 from chronocore.arrow import Rows, broadcast_rows
 from chronocore.effective_size import basis_of_sizes, sizes_of_pairs
-from chronocore.errors import ConfigurationError, InvalidInputError, StudyError
+from chronocore.errors import ArgumentError, InvalidInputError, StudyError
 from chronocore.identity import derived_seed
 from chronocore.inference import seed_base
 from chronocore.metrics import (
@@ -530,13 +530,13 @@ def noise(
     """
     opened = study if isinstance(study, Study) else Study.open(study)
     if n != "effective" and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
-        raise ConfigurationError(f"n must be a number of respondents or 'effective', not {n!r}")
+        raise ArgumentError(f"n must be a number of respondents or 'effective', not {n!r}")
+    if not isinstance(n, str) and n >= 2**31:
+        raise ArgumentError(f"n must be at most {2**31 - 1:,} respondents, not {n:,}")
     if not 0 < false_discovery_rate < 1:
-        raise ConfigurationError(
-            f"false_discovery_rate must lie in (0, 1), not {false_discovery_rate}"
-        )
+        raise ArgumentError(f"false_discovery_rate must lie in (0, 1), not {false_discovery_rate}")
     if method not in ("bh", "by"):
-        raise ConfigurationError(f"method {method!r} is none of bh, by")
+        raise ArgumentError(f"method {method!r} is none of bh, by")
     pairs = opened.pairs()
     # The median of all drawn distances needs every one of them.
     most = max(_MOST_DISTANCES // max(len(pairs), 1), 1)
@@ -544,7 +544,7 @@ def noise(
         ("repeats", repeats, most), ("floor_repeats", floor_repeats, _MOST_FLOOR_REPEATS),
     ):  # fmt: skip
         if not 1 <= value <= limit:
-            raise ConfigurationError(
+            raise ArgumentError(
                 f"{name} must lie between 1 and {limit:,} for {len(pairs):,} pairs, not {value:,}"
             )
     support = _pair_supports(pairs, opened.items())

@@ -27,7 +27,7 @@ from chronocore.engines import (
 )
 from chronocore.engines.keys import refuse_key
 from chronocore.engines.reference import outdated
-from chronocore.errors import ConfigurationError, EngineError, StudyError
+from chronocore.errors import ArgumentError, ConfigurationError, EngineError, StudyError
 from chronocore.identity import run_id
 from chronocore.notes import added
 from chronocore.prompts import KINDS, prompts_table
@@ -269,33 +269,33 @@ def check_request(
     """
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown or not kinds:
-        raise ConfigurationError(f"unknown kind {unknown}; kinds are {', '.join(KINDS)}")
+        raise ArgumentError(f"unknown kind {unknown}; kinds are {', '.join(KINDS)}")
     if options.instruction not in INSTRUCTIONS:
-        raise ConfigurationError(
+        raise ArgumentError(
             f"unknown instruction {options.instruction!r}; known: {', '.join(INSTRUCTIONS)}"
         )
     if name is not None:
         refuse_key(name, "the run's name (--name)")
     if name is not None and not is_plain_name(name):
-        raise ConfigurationError(
+        raise ArgumentError(
             f"a run's name is 1 to {LONGEST_NAME} printable characters with single spaces "
             "between words"
         )
     if options.elicitation != "verbalized" and "modal" in kinds:
-        raise ConfigurationError(
+        raise ArgumentError(
             "modal prompts ask for one option already and have no other elicitation; "
             "leave out the kind or the elicitation"
         )
     if not all(map(math.isfinite, (options.temperature or 0.0, options.top_p))):
-        raise ConfigurationError("temperature and top_p must be finite numbers")
+        raise ArgumentError("temperature and top_p must be finite numbers")
     if repeats < 1:
-        raise ConfigurationError(f"repeats must be at least 1, not {repeats}")
+        raise ArgumentError(f"repeats must be at least 1, not {repeats}")
     if sample is not None and sample < 1:
-        raise ConfigurationError(f"sample must be at least 1 pair, not {sample}")
+        raise ArgumentError(f"sample must be at least 1 pair, not {sample}")
     if by is not None and sample is None:
-        raise ConfigurationError("by says how a sample is drawn; say how many pairs with sample")
+        raise ArgumentError("by says how a sample is drawn; say how many pairs with sample")
     if by not in (None, "shift"):
-        raise ConfigurationError(f"a sample is drawn by 'shift' or by nothing, not by {by!r}")
+        raise ArgumentError(f"a sample is drawn by 'shift' or by nothing, not by {by!r}")
 
 
 def predict(

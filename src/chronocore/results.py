@@ -14,6 +14,7 @@ from chronocore.predict import prompts_of
 from chronocore.score import RunSummary, ScoreResult, load_scores, load_summary, tables
 from chronocore.store import Study
 from chronocore.tables import SMALL_N, few_units
+from chronocore.tables.format import percentage
 
 __all__ = ["Cell", "Results", "load_results"]
 
@@ -140,7 +141,7 @@ class Results:
     @property
     def level(self) -> str:
         """Confidence level as a percentage, for example ``"95%"``."""
-        return f"{100 * float(self.summary.settings['confidence_level']):g}%"
+        return f"{percentage(float(self.summary.settings['confidence_level']))}%"
 
     @property
     def boundary_set(self) -> str:

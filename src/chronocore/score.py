@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from chronocore.arrow import Rows, rows_of
 from chronocore.config import CLUSTERS, MAXIMUM_RESAMPLES, ScoreSettings
 from chronocore.engines.reference import gold_digest, outdated
-from chronocore.errors import ConfigurationError, StudyError
+from chronocore.errors import ArgumentError, InvalidInputError, StudyError
 from chronocore.metrics import BOUNDARIES, retained_count, shift_class, wasserstein
 from chronocore.modal import ModalAnswers, modal_answers
 from chronocore.noise import NoiseResult, load_noise
@@ -105,8 +105,12 @@ class ScoreResult:
 
     def unscored(self, study: Study) -> list[str]:
         """Return the labels of runs that came after these scores."""
-        known = {run.label for run in self.runs} | set(self.skipped)
-        return [row["label"] for row in study.runs().to_pylist() if row["label"] not in known]
+        scored = {run.run_id for run in self.runs}
+        return [
+            row["label"]
+            for row in study.runs().to_pylist()
+            if row["run_id"] not in scored and row["label"] not in self.skipped
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +232,7 @@ def score(
     _check(settings)
     chosen = boundaries if boundaries is not None else config.rules.boundaries
     if isinstance(chosen, str) and chosen not in BOUNDARIES:
-        raise ConfigurationError(
+        raise ArgumentError(
             f"boundaries {chosen!r} is none of {', '.join(BOUNDARIES)}; or give three numbers"
         )
     run_rows = opened.runs().to_pylist()
@@ -270,6 +274,12 @@ def score(
                 boundaries=chosen,
                 is_reference=is_reference,
             )
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"a distribution of run {run['label']!r} cannot be scored: {error}; its answers "
+                f"are in {opened.run_folder(run['run_id'])}, and to ask them again: chronocore "
+                f"predict {opened.path} --remove '{run['run_id']}', then its predict"
+            ) from error
         except StudyError as error:
             skipped[run["label"]] = str(error)
             answers = _modal(None, pairs, prompts, predictions)
@@ -387,7 +397,7 @@ def _check(settings: ScoreSettings) -> None:
         if not holds:
             value = getattr(settings, name)
             shown = f"{value:,}" if name == "resamples" else value
-            raise ConfigurationError(f"{name} {what}, not {shown}")
+            raise ArgumentError(f"{name} {what}, not {shown}")
 
 
 def _modal(
@@ -582,7 +592,24 @@ def load_summary(study: Study) -> ScoreResult:
     again = f"run: chronocore score {study.path}"
     if result.pairs_sha256 != study.manifest()["files"]["pairs.parquet"]:
         raise StudyError(f"{study.path} was built anew since it was scored; {again}")
-    return result
+    labels = _labels(study)
+    runs = [replace(run, label=labels.get(run.run_id, run.label)) for run in result.runs]
+    return replace(result, runs=runs)
+
+
+def _labels(study: Study) -> dict[str, str]:
+    """Return the label that each run has now; it may have been renamed since it was scored."""
+    return {row["run_id"]: row["label"] for row in study.runs().to_pylist()}
+
+
+def _relabelled(table: pa.Table, labels: Mapping[str, str]) -> pa.Table:
+    """Return a table with the labels that its runs have now."""
+    ids, before = table["run_id"].to_pylist(), table["label"].to_pylist()
+    after = [labels.get(run_id, label) for run_id, label in zip(ids, before, strict=True)]
+    if after == before:
+        return table
+    index = table.column_names.index("label")
+    return table.set_column(index, table.schema.field("label"), pa.array(after, pa.string()))
 
 
 def tables(
@@ -623,16 +650,17 @@ def tables(
             padded = f"t{name.lstrip('tT'):0>2}"
             near = [padded] if padded in TABLES else difflib.get_close_matches(name, TABLES, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ConfigurationError(
+            raise ArgumentError(
                 f"there is no table {name!r}; {hint}known tables: {', '.join(TABLES)}"
             )
     load_summary(opened)
     _check_files(opened, [f"tables/{name}.parquet" for name in wanted])
-    results = {name: opened.table(name) for name in wanted}
+    labels = _labels(opened)
+    results = {name: _relabelled(opened.table(name), labels) for name in wanted}
     if survey is not None:
         known = sorted(set(opened.pairs()["survey"].unique().to_pylist()))
         if survey not in (POOLED, *known):
-            raise ConfigurationError(
+            raise ArgumentError(
                 f"the study has no survey {survey!r}; known: {', '.join((POOLED, *known))}"
             )
         results = {
@@ -642,6 +670,15 @@ def tables(
     if run is None:
         return results
     identity = find_run(opened, run)["run_id"]
+    about = {row for table in results.values() for row in table["run_id"].to_pylist()} - {None}
+    if identity not in about:
+        shown = ", ".join(repr(labels.get(one, one)) for one in sorted(about)) or "no run"
+        raise StudyError(
+            f"no row of {', '.join(wanted) if names else 'the tables'} is about run {run!r} (a "
+            "reference beside models is shown on their pairs, as their prediction); there are rows "
+            f"of {shown}; leave out the run, or if it came after the last score run: "
+            f"chronocore score {opened.path}"
+        )
     return {
         # Rows about the benchmark itself belong to no run and stay.
         name: table.filter(pc.fill_null(pc.equal(table["run_id"], identity), True))

@@ -74,6 +74,11 @@ def page_path(path: str | Path, folder: Path) -> Path:
     target = location(path)
     if target.is_dir():
         raise ConfigurationError(f"{target} is a folder; name the HTML file to write in it")
+    if not storage.is_remote(target) and not target.parent.is_dir():
+        raise ConfigurationError(
+            f"there is no folder {target.parent} to write {target.name} in; make it first, or "
+            "choose another place"
+        )
     try:
         with target.open("rb") as file:
             start: bytes | None = file.read(1024)

@@ -21,7 +21,7 @@ from chronocore.claims import ALL_CLAIMS, CLAIMS, Claim
 from chronocore.config import CLUSTERS
 from chronocore.effective_size import basis_of_sizes, effective_sizes
 from chronocore.engines.reference import gold_digest, outdated
-from chronocore.errors import ConfigurationError, StudyError
+from chronocore.errors import ArgumentError, StudyError
 from chronocore.identity import canonical_json, derived_seed
 from chronocore.inference import _ideal_mean, bootstrap, seed_base
 from chronocore.intervals import (
@@ -801,7 +801,7 @@ def _grid(
 ) -> _Grid:
     def require(holds: bool, what: str) -> None:
         if not holds:
-            raise ConfigurationError(what)
+            raise ArgumentError(what)
 
     sets: list[str | tuple[float, float, float]] = []
     for chosen in boundaries:
@@ -879,7 +879,7 @@ def _chosen(study: Study, runs: Sequence[_Run], instructions: Sequence[str] | No
     known = known or {run.instruction for run in runs}
     for name in instructions:
         if name not in known:
-            raise ConfigurationError(
+            raise ArgumentError(
                 f"no run has the instruction {name!r}; make one with: "
                 f"chronocore predict {study.path} --model SPEC --instruction {name}"
             )

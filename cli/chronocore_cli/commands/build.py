@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronocore_cli.shared import STUDY, emit, json_option, plain, say, shift_line
+from chronocore_cli.shared import STUDY, WholeRange, emit, json_option, plain, say, shift_line
 
 if TYPE_CHECKING:
     from chronocore.sources import Explanation
@@ -25,9 +25,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--preset", metavar="NAME", help="What is known about the source; see below.")
 @click.option("--file", "files", type=FILE, multiple=True, help="Survey file; may be repeated.")
 @click.option("--config", type=STUDY, metavar="FILE", help="Settings as in study.toml.")
-@click.option(
-    "--min-respondents", type=click.IntRange(min=1), help="Valid answers a time point needs."
-)
+@click.option("--min-respondents", type=WholeRange(1), help="Valid answers a time point needs.")
 @click.option("--explain", type=FILE, metavar="FILE", help="Say what a preset finds in a file.")
 @json_option
 def build(

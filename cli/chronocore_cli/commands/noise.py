@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from chronocore_cli.shared import STUDY, emit, json_option, plain, say
+from chronocore_cli.shared import STUDY, FiniteRange, WholeRange, emit, json_option, plain, say
 
 __all__ = ["noise"]
 
@@ -32,22 +32,22 @@ def _respondents(_: click.Context, __: click.Parameter, value: str) -> int | str
     help="Respondents of each drawn sample, or each survey's effective sample size.",
 )
 @click.option(
-    "--repeats", type=click.IntRange(min=1), default=200, show_default=True,
+    "--repeats", type=WholeRange(1), default=200, show_default=True,
     help="Pairs of samples for each pair.",
 )  # fmt: skip
 @click.option(
-    "--floor-repeats", type=click.IntRange(min=1), default=2000, show_default=True,
+    "--floor-repeats", type=WholeRange(1), default=2000, show_default=True,
     help="Pairs of samples behind each p-value.",
 )  # fmt: skip
 @click.option(
-    "--fdr", "false_discovery_rate", type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    "--fdr", "false_discovery_rate", type=FiniteRange(0, 1, min_open=True, max_open=True),
     default=0.05, show_default=True, help="False-discovery rate.",
 )  # fmt: skip
 @click.option(
     "--method", type=click.Choice(["bh", "by"]), default="bh", show_default=True,
     help="Benjamini-Hochberg, or Benjamini-Yekutieli for any dependence.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--seed", type=WholeRange(0), default=0, show_default=True)
 @json_option
 def noise(
     study: Path,

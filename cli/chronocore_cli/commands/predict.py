@@ -13,6 +13,7 @@ import click
 from chronocore_cli.shared import (
     STUDY,
     FiniteRange,
+    WholeRange,
     allow_errors_option,
     answer_lines,
     emit,
@@ -49,6 +50,8 @@ def _engine_arguments(pairs: tuple[str, ...]) -> dict[str, object]:
 
     arguments: dict[str, object] = {}
     for pair in pairs:
+        if any("\ud800" <= sign <= "\udfff" for sign in pair):
+            raise click.BadParameter(f"{pair!r} is not UTF-8", param_hint="--engine-arg")
         refuse_key(pair, "an engine argument (--engine-arg)")
         key, separator, text = pair.partition("=")
         if not separator or not key:
@@ -150,20 +153,20 @@ _ASKING = _options(
         "--samples",
         default=20,
         show_default=True,
-        type=click.IntRange(min=2),
+        type=WholeRange(2, 2**31 - 1),
         help="Answers that make one distribution, for sampled.",
     ),
     click.option(
         "--repeats",
         default=1,
         show_default=True,
-        type=click.IntRange(min=1),
+        type=WholeRange(1, 2**31 - 1),
         help="Answers to each prompt.",
     ),
     click.option(
         "--sample",
         metavar="N",
-        type=click.IntRange(min=1),
+        type=WholeRange(1),
         help="Ask only about N pairs, drawn before any filter.",
     ),
     click.option(
@@ -173,7 +176,7 @@ _ASKING = _options(
         "--sample-seed",
         default=0,
         show_default=True,
-        type=click.IntRange(min=0),
+        type=WholeRange(0),
         help="Seed of that draw.",
     ),
 )
@@ -188,9 +191,9 @@ _SAMPLING = _options(
     ),
     click.option("--top-p", default=1.0, show_default=True, type=FiniteRange(0, 1, min_open=True)),
     click.option(
-        "--max-tokens", type=click.IntRange(min=1), help="By default 120, for sampled 32."
+        "--max-tokens", type=WholeRange(1, 2**31 - 1), help="By default 120, for sampled 32."
     ),
-    click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0)),
+    click.option("--seed", default=0, show_default=True, type=WholeRange(0)),
 )
 #: How an engine is started or reached; the same for every command that asks one.
 engine_options = _options(
@@ -199,18 +202,14 @@ engine_options = _options(
         "--concurrency",
         "max_in_flight",
         metavar="N",
-        type=click.IntRange(min=1),
+        type=WholeRange(1),
         help="Most requests handed over and not yet answered.",
     ),
-    click.option(
-        "--tensor-parallel-size", metavar="N", type=click.IntRange(min=1), help="For vLLM."
-    ),
-    click.option("--data-parallel-size", metavar="N", type=click.IntRange(min=1), help="For vLLM."),
+    click.option("--tensor-parallel-size", metavar="N", type=WholeRange(1), help="For vLLM."),
+    click.option("--data-parallel-size", metavar="N", type=WholeRange(1), help="For vLLM."),
     click.option("--dtype", metavar="TYPE", help="Number type of the weights, for vLLM."),
     click.option("--quantization", metavar="METHOD", help="For vLLM."),
-    click.option(
-        "--max-model-len", metavar="N", type=click.IntRange(min=1), help="Context, for vLLM."
-    ),
+    click.option("--max-model-len", metavar="N", type=WholeRange(1), help="Context, for vLLM."),
     click.option(
         "--gpu-memory-utilization",
         metavar="SHARE",
@@ -232,7 +231,7 @@ engine_options = _options(
     click.option(
         "--retries",
         metavar="N",
-        type=click.IntRange(min=0),
+        type=WholeRange(0),
         help="How often a request that failed on the way is sent again.",
     ),
     click.option(

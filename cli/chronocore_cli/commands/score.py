@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from chronocore_cli.shared import STUDY, emit, json_option, plain, say
+from chronocore_cli.shared import STUDY, FiniteRange, WholeRange, emit, json_option, plain, say
 
 __all__ = ["score"]
 
@@ -29,10 +29,10 @@ def _boundaries(
 
 @click.command()
 @click.argument("study", type=STUDY)
-@click.option("--tau", type=click.FloatRange(0, 1, min_open=True), help="Tolerance of accuracy.")
+@click.option("--tau", type=FiniteRange(0, 1, min_open=True), help="Tolerance of accuracy.")
 @click.option(
     "--retain",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=FiniteRange(0, 1, min_open=True),
     help="Share of pairs the knowledge filter keeps.",
 )
 @click.option(
@@ -41,13 +41,13 @@ def _boundaries(
     metavar="SET",
     help="Shift boundaries: default, tighter, looser or three numbers.",
 )
-@click.option("--resamples", type=click.IntRange(min=1), help="Bootstrap resamples.")
+@click.option("--resamples", type=WholeRange(1, 10_000_000), help="Bootstrap resamples.")
 @click.option(
     "--confidence-level",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=FiniteRange(0, 1, min_open=True, max_open=True),
     help="Level of the intervals.",
 )
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of the intervals.")
+@click.option("--seed", type=WholeRange(0), help="Seed of the intervals.")
 @click.option(
     "--cluster",
     type=click.Choice(["pair", "country", "variable"]),

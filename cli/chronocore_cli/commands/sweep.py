@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chronocore_cli.shared import STUDY, emit, json_option, plain, say
+from chronocore_cli.shared import STUDY, FiniteRange, WholeRange, emit, json_option, plain, say
 
 if TYPE_CHECKING:
     from chronocore.sweep import SweepResult
@@ -35,7 +35,7 @@ def _sets(
     return found
 
 
-_SHARE = click.FloatRange(0, 1, min_open=True)
+_SHARE = FiniteRange(0, 1, min_open=True)
 
 
 @click.command(short_help="Which findings hold under every choice.")
@@ -58,13 +58,13 @@ _SHARE = click.FloatRange(0, 1, min_open=True)
     help="Only runs with this instruction, may be repeated. By default all runs.",
 )  # fmt: skip
 @click.option(
-    "--seeds", type=click.IntRange(min=1), default=1, show_default=True,
+    "--seeds", type=WholeRange(1), default=1, show_default=True,
     help="Number of bootstrap seeds.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+@click.option("--seed", type=WholeRange(0), default=0, show_default=True,
               help="The first of them.")  # fmt: skip
 @click.option(
-    "--resamples", type=click.IntRange(min=1), default=1000, show_default=True,
+    "--resamples", type=WholeRange(1, 10_000_000), default=1000, show_default=True,
     help="Bootstrap resamples.",
 )  # fmt: skip
 @click.option(

@@ -11,6 +11,7 @@ from chronocore_cli.commands.predict import engine_options, engine_settings
 from chronocore_cli.shared import (
     STUDY,
     FiniteRange,
+    WholeRange,
     allow_errors_option,
     answer_lines,
     emit,
@@ -115,7 +116,7 @@ def prompts(folder: Path, protocol: Path | None, as_json: bool) -> None:
 @click.option(
     "--top-p", type=FiniteRange(0, 1, min_open=True), help="Of a local model, by default 1."
 )
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--seed", default=0, show_default=True, type=WholeRange(0))
 @click.option(
     "--structured", is_flag=True,
     help="Hold a model to one option by a JSON schema, where one is asked for.",
@@ -194,12 +195,12 @@ def _run_lines(folder: Path, results: list[RunResult]) -> list[str]:
     "--culture-base", type=click.Choice(["variants", "standard", "seeds"]), default="variants",
     show_default=True, help="Answers a model's mean is taken over.",
 )  # fmt: skip
-@click.option("--resamples", default=1000, show_default=True, type=click.IntRange(min=0))
+@click.option("--resamples", default=1000, show_default=True, type=WholeRange(0, 10_000_000))
 @click.option(
     "--confidence-level", default=0.95, show_default=True,
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=FiniteRange(0, 1, min_open=True, max_open=True),
 )  # fmt: skip
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--seed", default=0, show_default=True, type=WholeRange(0))
 @click.option(
     "--intervals", type=click.Choice(["chi-square", "percentile"]), default="chi-square",
     show_default=True, help="How intervals of components and ratios are made.",
@@ -318,7 +319,7 @@ def _numbers(text: str) -> list[int]:
 )  # fmt: skip
 @click.option(
     "--confidence-level", default=0.95, show_default=True,
-    type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Of the ellipses.",
+    type=FiniteRange(0, 1, min_open=True, max_open=True), help="Of the ellipses.",
 )  # fmt: skip
 @json_option
 def map_command(

@@ -24,7 +24,7 @@ from chronocore.engines.base import (
 )
 from chronocore.engines.file import FileEngine
 from chronocore.engines.reference import REFERENCES, ReferenceEngine
-from chronocore.errors import ConfigurationError
+from chronocore.errors import ArgumentError
 
 __all__ = [
     "ELICITATIONS",
@@ -137,11 +137,15 @@ class EngineOptions:
     engine_args: Mapping[str, object] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a number that the files of a run could not hold."""
+        """Refuse a number or a text that the files of a run could not hold."""
+        for name in ("revision", "base_url", "api_key_env"):
+            text = getattr(self, name)
+            if isinstance(text, str) and not text.isprintable():
+                raise ArgumentError(f"{name} has characters that cannot be seen: {text!r}")
         for name, largest in (("max_tokens", LARGEST_MAX_TOKENS), ("seed", LARGEST_SEED)):
             value = getattr(self, name)
             if value is not None and value > largest:
-                raise ConfigurationError(f"{name} must be at most {largest}, not {value}")
+                raise ArgumentError(f"{name} must be at most {largest}, not {value}")
 
 
 #: Options that mean something for endpoints only.
@@ -179,7 +183,7 @@ def open_engine(spec: str, options: EngineOptions, gold: Callable[[], pa.Table])
     if options.elicitation not in ELICITATIONS:
         near = difflib.get_close_matches(str(options.elicitation), ELICITATIONS, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ConfigurationError(
+        raise ArgumentError(
             f"unknown elicitation {options.elicitation!r}; {hint}known: {', '.join(ELICITATIONS)}"
         )
     check_endpoint_options(kind, options)
@@ -204,7 +208,7 @@ def open_engine(spec: str, options: EngineOptions, gold: Callable[[], pa.Table])
         from chronocore.engines.openai import OpenAIEngine
 
         if options.revision is not None:
-            raise ConfigurationError(
+            raise ArgumentError(
                 "an endpoint does not take a revision; name the dated version of the model"
             )
         return OpenAIEngine(
@@ -233,7 +237,7 @@ def check_endpoint_options(kind: str, options: EngineOptions) -> None:
     """
     given = [name for name in _ENDPOINT_OPTIONS if getattr(options, name) != getattr(_UNSET, name)]
     if kind != "openai" and given:
-        raise ConfigurationError(
+        raise ArgumentError(
             f"{', '.join(given)}: only an endpoint (openai:MODEL) takes this, not {kind}:"
         )
 
@@ -245,19 +249,19 @@ def _sampling(options: EngineOptions) -> tuple[float | None, int]:
     max_tokens = options.max_tokens if options.max_tokens is not None else default_tokens
     if options.elicitation == "logprob":
         if options.temperature is not None or options.top_p != 1.0:
-            raise ConfigurationError(
+            raise ArgumentError(
                 "logprob reads probabilities and draws nothing; leave temperature and top_p out"
             )
         if options.structured:
-            raise ConfigurationError(
+            raise ArgumentError(
                 "logprob reads the first token as the model would write it; leave structured out"
             )
         max_tokens = 1
     if options.elicitation == "sampled":
         if options.samples < 2:
-            raise ConfigurationError(f"samples must be at least 2, not {options.samples}")
+            raise ArgumentError(f"samples must be at least 2, not {options.samples}")
         if temperature == 0 and "temperature" not in options.omit:
-            raise ConfigurationError(
+            raise ArgumentError(
                 "sampled at temperature 0 would count one answer many times; "
                 "give a temperature above 0"
             )
@@ -287,24 +291,26 @@ def parse_model_spec(spec: str) -> ModelSpec:
     ('reference', 'uniform')
     """
     if not isinstance(spec, str):
-        raise ConfigurationError(
+        raise ArgumentError(
             f"model must be text such as 'file:mine.parquet', not {type(spec).__name__}; "
             "write a frame to Parquet first"
         )
     engine, separator, model = spec.partition(":")
     usage = "use vllm:MODEL, openai:MODEL, reference:uniform|persistence|pooled or file:PARQUET"
     if not separator:
-        raise ConfigurationError(f"model {spec!r} names no engine; {usage}")
+        raise ArgumentError(f"model {spec!r} names no engine; {usage}")
     if engine not in _ENGINES:
         near = difflib.get_close_matches(engine, _ENGINES, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ConfigurationError(f"there is no engine {engine!r}; {hint}{usage}")
+        raise ArgumentError(f"there is no engine {engine!r}; {hint}{usage}")
     if not model:
-        raise ConfigurationError(f"model {spec!r} names no model; {usage}")
+        raise ArgumentError(f"model {spec!r} names no model; {usage}")
+    if engine != "file" and not model.isprintable():
+        raise ArgumentError(f"model {spec!r} has characters that cannot be seen; {usage}")
     if engine == "reference" and model not in REFERENCES:
         near = difflib.get_close_matches(model, REFERENCES, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(REFERENCES)}"
-        raise ConfigurationError(f"there is no reference {model!r}; {hint}")
+        raise ArgumentError(f"there is no reference {model!r}; {hint}")
     if engine == "file":
         model = str(Path(model))
     return engine, model

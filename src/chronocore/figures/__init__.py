@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -44,7 +45,14 @@ def require(*names: str) -> None:
     Raises
     ------
     MissingDependencyError
+    ConfigurationError
+        Python was told to drop docstrings, from which the drawing library makes its classes.
     """
+    if sys.flags.optimize >= 2:
+        raise ConfigurationError(
+            "figures cannot be drawn without docstrings, which python -OO and PYTHONOPTIMIZE=2 "
+            "drop; unset PYTHONOPTIMIZE, or set it to 1, and run the command again"
+        )
     missing = [name for name in names if find_spec(name) is None]
     if missing:
         raise MissingDependencyError(

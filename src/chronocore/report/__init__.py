@@ -67,6 +67,7 @@ def report(
     for figure in gallery.figures.values():
         for form in forms:
             opened.write(f"figures/{figure.name}.{form}", figure.file(form))
-    content = page(results, gallery, shown).encode()
+    # A path that is no text, as Linux allows, may stand in the commands that the page names.
+    content = page(results, gallery, shown).encode(errors="backslashreplace")
     write_atomic(target, content)
     return target

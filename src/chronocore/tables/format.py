@@ -47,6 +47,18 @@ SETTINGS_METADATA = b"chronocore.settings"
 REMARKS_METADATA = b"chronocore.remarks"
 
 
+def percentage(level: float) -> str:
+    """Return a level below 1 in percent, with so many digits that it does not read as 100.
+
+    Examples
+    --------
+    >>> percentage(0.95), percentage(0.9999999999999999)
+    ('95', '99.99999999999999')
+    """
+    shown = (f"{100 * level:.{digits}g}" for digits in range(6, 18))
+    return next((text for text in shown if float(text) < 100), "almost 100")
+
+
 def too_few_resamples(resamples: int, confidence_level: float) -> str | None:
     """Return a sentence where intervals have fewer resamples than their level needs, else None.
 
@@ -64,7 +76,7 @@ def too_few_resamples(resamples: int, confidence_level: float) -> str | None:
         return None
     few = f"{resamples:,} resample{' is' if resamples == 1 else 's are'} too few"
     return (
-        f"{few} for {confidence_level * 100:g}% intervals, which need at least {needed:,}: "
+        f"{few} for {percentage(confidence_level)}% intervals, which need at least {needed:,}: "
         "their ends mean nothing"
     )
 
@@ -107,7 +119,7 @@ intervals from 1,000 resamples, seed 0.'
         return f"{thresholds}."
     few = too_few_resamples(settings["resamples"], settings["confidence_level"])
     return (
-        f"{thresholds}; {settings['confidence_level'] * 100:g}% bootstrap intervals from "
+        f"{thresholds}; {percentage(settings['confidence_level'])}% bootstrap intervals from "
         f"{settings['resamples']:,} resamples{CLUSTERS[cluster]}, seed {settings['seed']}{gold}."
     ) + (f" Caution: {few}." if few else "")
 
