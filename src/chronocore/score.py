@@ -316,7 +316,10 @@ def score(
             )
         )
     if not scored and not modal:
-        raise StudyError("; ".join(f"{label}: {why}" for label, why in skipped.items()))
+        raise StudyError(
+            "; ".join(f"{label}: {why}" for label, why in skipped.items())
+            + f" (of {opened.path}; chronocore predict asks for what is missing)"
+        )
     references = {run["run_id"] for run in run_rows if run["engine"] == "reference"}
     if any(run_id not in references for run_id in [*scored, *(run.run_id for run in modal)]):
         modal = [run for run in modal if run.run_id not in references]

@@ -984,7 +984,10 @@ def sweep(
             wanted[run.run_id] = cells
             runs.append(run)
         if not runs:
-            raise StudyError("; ".join(f"{label}: {why}" for label, why in skipped.items()))
+            raise StudyError(
+                "; ".join(f"{label}: {why}" for label, why in skipped.items())
+                + f" (of {opened.path}; chronocore predict asks for what is missing)"
+            )
         total = sum(len(cells) for cells in wanted.values())
         before = sum(cell in there for cells in wanted.values() for cell in cells.values())
         done = before
