@@ -227,7 +227,13 @@ class Study(RunParts):
 
     def config(self) -> StudyConfig:
         """Return the settings in ``study.toml``."""
-        return load_config(self.config_path)
+        try:
+            return load_config(self.config_path)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"{error}\ncorrect {self.config_path}, or write it anew with: "
+                f"chronocore build {self.path} --preset NAME (or --config FILE)"
+            ) from error
 
     # -- the built tables ----------------------------------------------------------------------
 

@@ -276,10 +276,10 @@ def fault(command, mutation, path, done, whole):
         return "another result", ""
     if status != 1:
         return f"exit status {status}", ""
-    errors = [line for line in err.splitlines() if line.startswith("Error: ")]
-    if len(errors) != 1:
-        return f"{len(errors)} messages", ""
-    if "/study" not in errors[0]:
+    if err.count("Error: ") != 1:
+        return f"{err.count('Error: ')} messages", ""
+    message = err[err.index("Error: ") :]
+    if "/study" not in message:
         return "no file is named", ""
     steps = (
         "chronocore ",
@@ -290,7 +290,7 @@ def fault(command, mutation, path, done, whole):
         "move it",
         "ask this model again",
     )
-    if not any(step in errors[0] for step in steps):
+    if not any(step in message for step in steps):
         return "no next step is named", ""
     return None, "a clear error"
 
