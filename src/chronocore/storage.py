@@ -133,7 +133,9 @@ _HINTS = {
     errno.ELOOP: "its links lead in a circle; choose another path",
     errno.ENOTDIR: "a file stands where a folder is needed; choose another path",
     errno.EEXIST: "a file stands where a folder is needed; choose another path",
-    errno.EISDIR: "Is a directory: a folder stands where a file is needed; move it away or delete it",
+    errno.EISDIR: (
+        "Is a directory: a folder stands where a file is needed; move it away or delete it"
+    ),
 }
 
 
