@@ -139,7 +139,7 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
         else:
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            source = closing.enter_context(pa.OSFile(str(path), "rb"))
+            source = closing.enter_context(pa.OSFile(os.fsencode(path), "rb"))
         # Column chunks are read through a buffer, so that a large one is never there as a whole.
         file = pq.ParquetFile(
             source, page_checksum_verification=True, pre_buffer=False, buffer_size=2**18
