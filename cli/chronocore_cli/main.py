@@ -153,6 +153,14 @@ def _sentence(error: BaseException) -> str:
     )
 
 
+def _shown(message: str) -> str:
+    """Return a message without keys; where not even that can be imported, memory is short."""
+    try:
+        return without_keys(message)
+    except (ImportError, MemoryError, OSError, AttributeError):
+        return f"Error: {_NO_MEMORY}"
+
+
 def _survive_any_stream() -> None:
     """Let output go to any terminal or pipe: what it cannot show is replaced, not an error."""
     if sys.stderr is None:
@@ -181,9 +189,9 @@ def main() -> None:
     except click.exceptions.Abort as error:
         cause = error.__cause__
         if isinstance(cause, EOFError):  # of a damaged file; click takes it for Ctrl-D
-            say(without_keys(f"Error: {_sentence(cause)}"))
+            say(_shown(f"Error: {_sentence(cause)}"))
         else:
-            say(without_keys(_stopped(arguments, cause)))
+            say(_shown(_stopped(arguments, cause)))
         sys.exit(1)
     except click.ClickException as error:
         shown = io.StringIO()
@@ -197,12 +205,12 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except KeyboardInterrupt as error:
-        say(without_keys(_stopped(arguments, error)))
+        say(_shown(_stopped(arguments, error)))
         sys.exit(1)
     except Exception as error:
         if debug:
             raise
-        say(without_keys(f"Error: {_sentence(error)}"))
+        say(_shown(f"Error: {_sentence(error)}"))
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             # What is buffered would fail once more at the end of the process.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
