@@ -25,12 +25,28 @@ pytestmark = pytest.mark.versions
 RUN = run_id(ScriptedEngine().settings)
 
 
+#: Names of objects the server answers 403 for.
+REFUSED: set[str] = set()
+
+
+def _guarded(application):
+    def answer(environ, start_response):
+        if environ["PATH_INFO"].rpartition("/")[2] not in REFUSED:
+            return application(environ, start_response)
+        start_response("403 Forbidden", [("Content-Type", "application/xml")])
+        text = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+        return [b"" if environ["REQUEST_METHOD"] == "HEAD" else text]
+
+    return answer
+
+
 @pytest.fixture(scope="module")
 def bucket():
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    server._server.app = _guarded(server._server.app)
     host, port = server.get_host_and_port()
     settings = {
         "AWS_ENDPOINT_URL": f"http://{host}:{port}",
@@ -59,6 +75,18 @@ def remote(bucket, built_study):
     for path in built_study.iterdir():
         if path.is_file() and not path.name.startswith("."):
             storage.write_atomic(target / path.name, path.read_bytes())
+    return url
+
+
+@pytest.fixture(scope="module")
+def scored(bucket, built_study):
+    """The URL of a scored study; read-only."""
+    url = f"{bucket}/{uuid.uuid4().hex}/study"
+    for path in built_study.iterdir():
+        if path.is_file() and not path.name.startswith("."):
+            storage.write_atomic(storage.location(url) / path.name, path.read_bytes())
+    cc.predict(url, ScriptedEngine())
+    cc.score(url, resamples=20)
     return url
 
 
@@ -174,6 +202,36 @@ def test_what_the_store_refuses_is_one_line(bucket, monkeypatch):
         cc.build("s3://no-such-bucket/study", preset="open-sample")
     with pytest.raises(cc.StorageError, match="nonsense"):
         cc.Study.open("nonsense://x/y")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["manifest.json", "study.toml", "items.parquet", "prompts.parquet", "runs.parquet",
+     "scores.json", "part", "scores.parquet"],
+)  # fmt: skip
+def test_an_object_that_may_not_be_read_is_not_missing(scored, name):
+    if name == "part":
+        name = cc.Study.open(scored).parts(RUN)[0].name
+
+    def read():
+        study = cc.Study.open(scored)
+        study.runs()
+        study.predictions(RUN)
+        study.scores(RUN)
+        cc.tables(scored, "t08")
+
+    REFUSED.add(name)
+    try:
+        with pytest.raises(cc.StorageError, match="the store denies access") as caught:
+            read()
+        with pytest.raises(cc.StorageError):
+            cc.report(scored)
+    finally:
+        REFUSED.clear()
+    assert name in str(caught.value)
+    assert not isinstance(caught.value, cc.StudyError)
+    for wrong in ("missing", "chronocore build", "delete", "no scores"):
+        assert wrong not in str(caught.value)
 
 
 def test_parts_grow_before_they_are_put(remote, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import multiprocessing
@@ -19,6 +20,7 @@ from proofs.scripted import ScoringEngine, score
 
 import chronocore as cc
 from chronocore import validity as v
+from chronocore.engines.base import Answer
 from chronocore.validity.answers import AnswerStore
 
 SAME = [
@@ -256,3 +258,67 @@ def test_a_damaged_part_is_set_aside_and_asked_again(folder):
     assert (again.already_done, len(again.notices)) == (300, 1)
     assert "is now" in again.notices[0]
     assert rows_of(folder) == before
+
+
+class _Noted(ScoringEngine):
+    """Reports a model of its own and a failed attempt in every call."""
+
+    def __init__(self, reported, **options):
+        super().__init__(**options)
+        self.notes = {"model_reported": reported, "failed_attempts": "1 timeout"}
+
+
+def test_the_notes_of_every_call_are_kept(folder):
+    (result,) = v.run(folder, _Noted("m-1", errors=60))
+    v.run(folder, _Noted("m-2"))
+    notes = json.loads((folder / "validity" / "notes.json").read_bytes())
+    for stage in ("variants", "seeds"):
+        kept = notes[result.run_ids[stage]]
+        assert kept == {"model_reported": "m-1, m-2", "failed_attempts": "2 timeout"}
+
+
+def test_notes_are_bounded(folder):
+    store = AnswerStore(folder)
+    for number in range(80):
+        store.save_run_notes("r", {"model_reported": f"m-{number}"})
+    kept = json.loads((folder / "validity" / "notes.json").read_bytes())["r"]["model_reported"]
+    assert kept.endswith(", and more")
+    assert len(kept.split(", ")) == 51
+
+
+class _Failing(ScoringEngine):
+    """Fails for good after some requests, all of which got no answer."""
+
+    def answers(self, requests):
+        for number, request in enumerate(requests):
+            if number == 20:
+                raise cc.EngineError("failed 20 requests in a row")
+            yield Answer(request.prompt_id, 0, error="endpoint")
+
+
+def test_a_model_that_never_got_an_answer_leaves_its_label(folder):
+    v.run(folder, "reference:midpoint", name="other")
+    before = rows_of(folder)
+    with pytest.raises(cc.EngineError, match="in a row"):
+        v.run(folder, _Failing(), name="m")
+    assert {row["label"] for row in v.load_runs(folder).to_pylist()} == {"other"}
+    assert rows_of(folder) == before
+    assert len(list((folder / "validity" / "answers").glob("run=*"))) == 1
+    v.run(folder, ScoringEngine(), name="m")  # the name is free, for any settings
+    with pytest.raises(cc.EngineError):  # a model that has answers keeps them
+        v.run(folder, _Later(), name="n")
+    assert "n" in {row["label"] for row in v.load_runs(folder).to_pylist()}
+
+
+class _Later(_Failing):
+    """As that, with answers before it fails."""
+
+    def __init__(self):
+        super().__init__()
+        self.settings = dataclasses.replace(self.settings, model="later")
+
+    def answers(self, requests):
+        for number, request in enumerate(requests):
+            if number == 20:
+                raise cc.EngineError("failed")
+            yield self._answer(request)

@@ -19,6 +19,7 @@ import tomli_w
 import chronocore_data
 from chronocore.errors import ConfigurationError
 from chronocore.metrics import BOUNDARIES
+from chronocore.storage import read_bytes
 
 __all__ = [
     "CLUSTERS",
@@ -375,12 +376,20 @@ def parse_config(text: str, where: str = "study.toml") -> StudyConfig:
 
 
 def load_config(path: Path) -> StudyConfig:
-    """Read and check a ``study.toml``."""
+    """Read and check a ``study.toml``.
+
+    Raises
+    ------
+    ConfigurationError
+        There is none, or what it says cannot be used.
+    StorageError
+        It is there and cannot be read, which says nothing about what is in it.
+    """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_bytes(path).decode("utf-8-sig")
     except FileNotFoundError:
         raise ConfigurationError(f"there is no file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path} cannot be read: {error}") from None
     return parse_config(text, str(path))
 

@@ -527,6 +527,17 @@ class RunParts:
         if group:
             yield group
 
+    def remove_answers(self, run_id: str) -> int:
+        """Remove a run's answers and attempts; the caller holds the run's lock.
+
+        Returns
+        -------
+        int
+            Number of files removed.
+        """
+        folders = (self.run_folder(run_id), self._folder(run_id, attempts=True))
+        return sum(storage.remove_folder(folder) for folder in folders)
+
     # -- after a process that was killed -------------------------------------------------------
 
     def recover(self, run_id: str) -> list[str]:

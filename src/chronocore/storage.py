@@ -43,6 +43,7 @@ __all__ = [
     "reaching",
     "read_bytes",
     "remove",
+    "remove_folder",
     "storage_error",
     "write_atomic",
     "writing",
@@ -382,6 +383,23 @@ def remove(path: Path) -> None:
         pass
     except Exception as error:
         raise storage_error("remove", path, error) from error
+
+
+def remove_folder(folder: Path) -> int:
+    """Remove a folder with all files in it; return how many those were.
+
+    A file that the system keeps under another name while it is open (NFS) keeps its folder, too.
+    """
+    with reaching("remove", folder):
+        files = [path for path in folder.rglob("*") if is_file(path)]
+    for path in files:
+        remove(path)
+    if not is_remote(folder):
+        inner = sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True)
+        for path in [*inner, folder]:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+    return len(files)
 
 
 def is_stray(temporary: Path) -> bool:

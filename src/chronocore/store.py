@@ -581,23 +581,8 @@ class Study(RunParts):
         int
             Number of files removed.
         """
-        removed = 0
-        for folder in (
-            self.run_folder(run_id),
-            self._folder(run_id, attempts=True),
-            self.score_path(run_id).parent,
-        ):
-            with storage.reaching("remove", folder):
-                files = [path for path in folder.rglob("*") if storage.is_file(path)]
-            for path in files:
-                storage.remove(path)
-                removed += 1
-            if not storage.is_remote(folder):
-                for inner in sorted((p for p in folder.rglob("*") if p.is_dir()), reverse=True):
-                    with contextlib.suppress(OSError):  # NFS keeps a file that is open
-                        inner.rmdir()
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
+        removed = self.remove_answers(run_id)
+        removed += storage.remove_folder(self.score_path(run_id).parent)
         with self._edited_manifest() as manifest:
             manifest.get("runs", {}).pop(run_id, None)
         with self.lock("runs"):

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from chronocore import schema
+from chronocore import schema, storage
 from chronocore.asking import Asking
 from chronocore.engines import (
     Answer,
@@ -29,8 +29,9 @@ from chronocore.engines import (
     check_endpoint_options,
     open_engine,
 )
-from chronocore.errors import ConfigurationError, StudyError
+from chronocore.errors import ConfigurationError, EngineError, StudyError
 from chronocore.identity import derived_seed, run_id
+from chronocore.notes import added
 from chronocore.parsing import normalise_distribution, parse_distribution
 from chronocore.storage import location, read_bytes
 from chronocore.store import RunParts, read_parquet, write_atomic, write_parquet
@@ -118,12 +119,21 @@ class AnswerStore(RunParts):
                 "file and run the command again"
             )
 
-    def save_run_notes(self, run_id: str, notes: Mapping[str, str]) -> None:
-        """Keep the provenance of a run (device, versions, what an endpoint reported)."""
+    def save_run_notes(self, run_id: str, notes: Mapping[str, str] | None) -> None:
+        """Add to the provenance of a run (device, versions, what an endpoint reported).
+
+        Parameters
+        ----------
+        run_id : str
+        notes : mapping of str to str, or None
+            None removes what is known of the run.
+        """
         path = self.path / "notes.json"
         with self.lock("notes"):
-            known = json.loads(read_bytes(path)) if path.is_file() else {}
-            known[run_id] = dict(notes)
+            known = json.loads(read_bytes(path)) if storage.is_file(path) else {}
+            earlier = known.pop(run_id, {})
+            if notes is not None:
+                known[run_id] = added(earlier, notes)
             text = json.dumps(known, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
             write_atomic(path, text.encode())
 
@@ -373,22 +383,38 @@ def _registered(
     group: ModelGroup,
 ) -> Iterator[None]:
     """Register a model; one that fails before its first answer is as if it had never been."""
-    known = {row["label"] for row in load_runs(store.path.parent).to_pylist()}
+    known = load_runs(store.path.parent).to_pylist()
     _register(store, label, settings, lower_bound, group)
     try:
         yield
-    except BaseException:
-        identities = {run_id(one) for one in settings.values()}
-        if label not in known and not any(len(store.answers(one)) for one in identities):
-            with store.lock("runs"):
-                rows = load_runs(store.path.parent)
-                left = rows.filter(pc.not_equal(rows["label"], label))
-                path = store.path / "runs.parquet"
-                if len(left):
-                    write_parquet(path, left)
-                else:
-                    path.unlink(missing_ok=True)
+    except BaseException as error:
+        if label not in {row["label"] for row in known}:
+            own = {run_id(one) for one in settings.values()}
+            if own.isdisjoint(row["run_id"] for row in known):
+                _forget_unanswered(store, label, own, failed=isinstance(error, EngineError))
         raise
+
+
+def _forget_unanswered(store: AnswerStore, label: str, own: set[str], *, failed: bool) -> None:
+    """Remove a model that got no answer: it must not keep its label from one that works.
+
+    An engine that failed may have left rows that say so; they go with it.
+    """
+    for identity in own:
+        found = set(store.answers(identity, columns=["status"])["status"].to_pylist())
+        if found - ({"error"} if failed else set()):
+            return
+    for identity in own:
+        store.remove_answers(identity)
+        store.save_run_notes(identity, None)
+    with store.lock("runs"):
+        rows = load_runs(store.path.parent)
+        left = rows.filter(pc.not_equal(rows["label"], label))
+        path = store.path / "runs.parquet"
+        if len(left):
+            write_parquet(path, left)
+        else:
+            storage.remove(path)
 
 
 def _register(
