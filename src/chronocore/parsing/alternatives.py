@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from chronocore.parsing.answers import Answer, Found, Reading
 from chronocore.parsing.asides import is_aside, unknown_reason
 from chronocore.parsing.matching import matches
-from chronocore.parsing.names import is_year, name_of
+from chronocore.parsing.names import corrected_names, is_year, name_of
 from chronocore.parsing.options import OptionTable
 from chronocore.parsing.reading import read_answer
 
@@ -75,7 +75,8 @@ def _of_alternatives(complete: list[Found], text: str, year: str | None) -> Foun
         return last
     if len({_rounded(found.reading) for found in valid}) == 1:
         return (fitting or valid)[-1]
-    named = [(name_of(found.answer, text), found) for found in valid]
+    names = corrected_names(name_of(found.answer, text) for found in valid)
+    named = list(zip(names, valid, strict=True))
     if fitting:
         # A sum that is off gives way, but one under a name of its own may be what was meant.
         named = [

@@ -18,6 +18,7 @@ __all__ = [
     "StrictReader",
     "end_of",
     "scan_containers",
+    "without_comments",
 ]
 
 _MAX_DEPTH = 64  # containers inside one another; a deeper one is not an answer
@@ -131,7 +132,7 @@ class NearReader:
 
     def __init__(self, text: str) -> None:
         # One character for one: positions hold.
-        self.text = _without_comments(text.translate(STRAIGHT_QUOTES).translate(SIGNS))
+        self.text = without_comments(text.translate(STRAIGHT_QUOTES).translate(SIGNS))
         self._key_ends = _Marks(r"""["'](?=\s*+:)""", self.text)
         self._value_ends = _Marks(r"""["'](?=\s*+(?:[,}\]]|\Z))""", self.text)
         self._breaks = _Marks(r"[{}\n]", self.text)
@@ -170,7 +171,7 @@ class NearReader:
 _COMMENT = re.compile(r"//|/\*|#")
 
 
-def _without_comments(text: str) -> str:
+def without_comments(text: str) -> str:
     """Return a text with the comments inside its braces blanked."""
     if "{" not in text or _COMMENT.search(text) is None:
         return text

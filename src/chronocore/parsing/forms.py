@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from chronocore.parsing.answers import Answer
 from chronocore.parsing.characters import MAX_LINE
-from chronocore.parsing.containers import Container, NearReader, Scan, StrictReader, scan_containers
+from chronocore.parsing.containers import (
+    Container,
+    NearReader,
+    Scan,
+    StrictReader,
+    scan_containers,
+    without_comments,
+)
 from chronocore.parsing.lines import line_answers, table_answers
 from chronocore.parsing.lists import list_answers, number_texts
 from chronocore.parsing.objects import json_answers
@@ -33,7 +40,11 @@ def answer_forms(
     if cut:
         near = scan_containers(NearReader(text))
         limit = min(strict.limit(limit), near.limit(limit))
-    yield json_answers(strict.closed, table, limit, strict=True)
+    bare = without_comments(text)
+    closed = strict.closed
+    if bare is not text:  # what stands in a comment is no answer
+        closed = [one for one in closed if bare[one.start] == text[one.start]]
+    yield json_answers(closed, table, limit, strict=True)
     if near is None:
         near = scan_containers(NearReader(text))
     containers = [*_quoted_containers(strict.closed), *near.closed]

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from chronocore.parsing.answers import Answer, Entry, field_name
-from chronocore.parsing.characters import EMPHASIS, plain_text
+from chronocore.parsing.characters import EMPHASIS, MAX_LINE, plain_text
 from chronocore.parsing.containers import end_of
+from chronocore.parsing.lists import states_order
 from chronocore.parsing.names import is_year
-from chronocore.parsing.options import OptionTable, is_bijection
-from chronocore.parsing.values import is_line_value
+from chronocore.parsing.options import CODE, OptionTable, is_bijection
+from chronocore.parsing.values import Kind, is_line_value, is_plausible, read_value
 
 __all__ = [
     "line_answers",
@@ -84,7 +85,12 @@ _HEADING_FIELDS = frozenset({"year", "survey year", "wave", "round", "jahr", "an
 
 def _each_entry(lines: Iterable[str], table: OptionTable) -> Iterator[Entry | str]:
     """Yield the entry of each line, and of each part of ``Yes: 40, No: 60``; else the line."""
-    for line in lines:
+    lines = list(lines)
+    enumerated = _enumerated(lines, table)
+    for number, line in enumerate(lines):
+        if number in enumerated:
+            yield enumerated[number]
+            continue
         parts = _ITEM_SEPARATOR.split(line.strip(" \t.")) if len(table) > 1 else []
         if len(parts) == len(table):
             entries = [entry for part in parts if (entry := _line_entry(part, table))]
@@ -92,6 +98,59 @@ def _each_entry(lines: Iterable[str], table: OptionTable) -> Iterator[Entry | st
                 yield from entries
                 continue
         yield _line_entry(line, table) or line
+
+
+_ENUMERATED = re.compile(
+    rf"(?:\(?(?P<name>[^\s():.][^():]{{0,200}}?)\s?[.)\]]{{1,2}}|(?P<code>{CODE}))\s+"
+    r"(?P<value>[~≈+-]?[.\d].{0,80})"
+)
+
+
+_NUMBER_BEHIND = re.compile(r"\s[^\s\d]?\.?\d")
+
+
+def _enumerated(lines: Sequence[str], table: OptionTable) -> dict[int, Entry]:
+    """Return the entries of lines such as ``1) 0.40``, by line, where they name every option.
+
+    The numbers of such a list may also count its lines. They are codes if each comes once, as far
+    as the shares make sense and no other order is stated above them.
+    """
+    found: dict[int, Entry] = {}
+    run: dict[int, Entry] = {}
+    above = lead = ""
+
+    def settle() -> None:
+        named = [table.find(entry.names[0]) for entry in run.values()]
+        if is_bijection(named, table) and not states_order(lead):
+            values = [read_value(entry.value) for entry in run.values()]
+            if any(value.kind is Kind.INTERVAL for value in values) or is_plausible(values):
+                found.update(run)
+        run.clear()
+
+    for number, line in enumerate(lines):
+        if not line or line.isspace():
+            continue
+        if _NUMBER_BEHIND.search(line) is None:
+            if run:
+                settle()
+            above = line
+            continue
+        bare = _BLANKS.sub(" ", line.translate(EMPHASIS)).strip()
+        bare = bare[end_of(_BULLET, bare, 0) :]
+        match = None if len(bare) > MAX_LINE else _ENUMERATED.fullmatch(bare)
+        name = (match["name"] or match["code"]) if match else ""
+        index = table.find(name)
+        if match is None or index is None or not is_line_value(match["value"]):
+            settle()
+            above = line
+            continue
+        if len(run) == len(table):
+            settle()
+        if not run:
+            lead = above
+        run[number] = Entry((name,), match["value"])
+    settle()
+    return found
 
 
 def _is_listing(block: Sequence[Entry], table: OptionTable) -> bool:

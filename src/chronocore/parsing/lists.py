@@ -14,6 +14,7 @@ from chronocore.parsing.values import Kind, is_line_value, is_plausible, mark_of
 __all__ = [
     "list_answers",
     "number_texts",
+    "states_order",
 ]
 
 
@@ -101,6 +102,17 @@ _CODES_STATED = re.compile(
 )
 
 
+_CODES_SPANNED = re.compile(
+    rf"\b(?:options?|codes?|categories|answers?|from)\s(?P<first>{CODE})"
+    rf"\s?(?:-|to|through|down to)\s?(?P<last>{CODE})(?!\w|[.,]\d)"
+)
+
+
+def states_order(text: str) -> bool:
+    """Return whether a text says how what follows is ordered."""
+    return _ORDER_WORDS.search(plain_text(text)) is not None
+
+
 def _in_stated_order(
     answer: Answer, text: str, container: Container, table: OptionTable
 ) -> Answer | None:
@@ -147,6 +159,11 @@ def _stated_order(text: str, table: OptionTable) -> list[int] | None:
         named = [index for index in found if index is not None]
         if len(named) == len(found) == len(table):
             return named
+    if span := _CODES_SPANNED.search(text):
+        ends = [table.find(span["first"]), table.find(span["last"])]
+        scale = list(range(len(table)))
+        if ends in (scale[:1] + scale[-1:], scale[-1:] + scale[:1]):
+            return scale if ends[0] == 0 else scale[::-1]
     if table.label_pattern is None:
         return None
     mentions = list(table.label_pattern.finditer(text))[-MAX_LINES:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from chronocore.parsing.answers import Answer, field_name
 from chronocore.parsing.characters import EMPHASIS, MAX_LINE, ORDER_REACH, fold, word_set
@@ -11,6 +12,7 @@ from chronocore.parsing.containers import Container
 __all__ = [
     "EMPTY_WORDS",
     "NAME_WORD",
+    "corrected_names",
     "is_year",
     "name_of",
     "name_words",
@@ -37,8 +39,37 @@ _ANSWER_WORDS = word_set(
     " let try wrong mistake error fix fixed which one survey option options antwort"
     " verteilung korrektur korrigiert endgültig respuesta distribución corrección corregido"
     " réponse répartition corrigé résultat version versions attempt"
-    " revise reflection change modify adjust correcting resposta risposta 答案 修正"
-    " 更正"
+    " revise reflection change modify adjust resposta risposta normalising normalizing"
+    " normalisation normalization rounding rescaling amended amend 答案 修正 更正"
+)
+
+
+#: What a name is that only says that it corrects. It stands for the name of what it corrects.
+CORRECTION = "correction"
+
+
+_CORRECTING_WORDS = word_set(
+    "correction correcting wait sorry oops meant mean reconsider apologies mistake"
+    " korrektur corrección correzione correção pardon perdón 更正 修正"
+)
+
+
+# Phrases that only say that something is corrected, whatever words they are made of.
+_CORRECTING_PHRASE = re.compile(
+    r"\b(?:on (?:second|further|closer|more careful) (?:thoughts?|reflection|consideration"
+    r"|inspection|look)|scratch that|i (?:actually |really )?mean[t]?|make that"
+    r"|my (?:mistake|bad|apologies)"
+    r"|after (?:rounding|normali[sz](?:ing|ation)|rescaling|adjust(?:ing|ment)|correction)"
+    r"|let me (?:re)?(?:consider|think|check|calculate|compute|do|try|fix|correct|revise|adjust)"
+    r"(?: (?:that|this|it|again))*|(?:that|it|this) should (?:be|read|have been)"
+    r"|ich meinte|besser gesagt|quise decir|mejor dicho|je voulais dire)\b",
+    re.IGNORECASE,
+)
+
+
+_GROUP_BEFORE = re.compile(
+    r"(?:for|in|among|amongst|within|under|as of|by|für|bei|unter|para|pour|chez|parmi|entre)\s",
+    re.IGNORECASE,
 )
 
 
@@ -49,7 +80,7 @@ EMPTY_WORDS = word_set(
     " our me us you have has had do does did get gives give given make makes made"
     " following follows below above now more most think say believe guess approximately about"
     " around roughly likely overall hmm ok okay sure well also just really e.g eg etc each"
-    " all both who what how im id"
+    " all both who what how im id summary conclusion short"
 )
 
 
@@ -95,6 +126,17 @@ def name_of(answer: Answer, text: str) -> tuple[str, ...]:
         words += name_words(_text_before(text, top.start))
         words += filter(None, name_words(_text_after(text, top.end)))
     return tuple(dict.fromkeys(words))
+
+
+def corrected_names(names: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return names in the order of the text, where a correction has that of what it corrects."""
+    found: list[tuple[str, ...]] = []
+    for name in names:
+        own = tuple(word for word in name if word != CORRECTION)
+        if own != name and not any(own):
+            own = found[-1] if found else ("",)
+        found.append(own)
+    return found
 
 
 def _field_words(container: Container) -> list[str]:
@@ -150,8 +192,13 @@ def name_words(lead: str) -> list[str]:
     clauses = [part for part in _CLAUSE_END.split(lead.strip(" #:>-")) if part.strip()]
     if not clauses:
         return []
-    years = _YEAR.findall(clauses[-1])
-    words = NAME_WORD.findall(fold(clauses[-1].replace("_", " ")))
+    clause = _CORRECTING_PHRASE.sub(f" {CORRECTION} ", clauses[-1].replace("_", " "))
+    if len(clauses) > 1 and _GROUP_BEFORE.match(clauses[-2].strip()):
+        clause = f"{clauses[-2]} {clause}"  # "For men, I estimate"
+    years = _YEAR.findall(clause)
+    words = NAME_WORD.findall(fold(clause))
+    corrects = [word for word in words if word in _CORRECTING_WORDS]
+    words = [word for word in words if word not in _CORRECTING_WORDS]
     own = [word for word in words if word not in _ANSWER_WORDS and word not in EMPTY_WORDS]
     if words and words[-1] not in own and len(words[-1]) == 1:
         own.append(words[-1])  # "Option A"
@@ -160,5 +207,7 @@ def name_words(lead: str) -> list[str]:
     if years:
         return [*years, *(word for word in own if not _YEAR.search(word))]
     if not own:
+        if corrects:
+            return [CORRECTION]
         return [""] if any(word in _ANSWER_WORDS for word in words) else []
     return own if len(own) <= _MAX_NAME_WORDS[heading] else []

@@ -38,7 +38,8 @@ _REFUSALS = re.compile(
         for pattern in (
             # English
             r"\b(?:i'?m|i am|we'?re|we are) (?:(?:very|so|truly|really) )?sorry\b",
-            r"\bsorry,? (?:but )?(?:i|we)\b",
+            r"\bsorry,? (?:but )?(?:i|we)\b"
+            r"(?! (?:mean|meant|mis\w+|made|forgot|should|got|added|wrote|swapped)\b)",
             r"\b(?:i|we) (?:must )?(?:respectfully )?(?:apologi[sz]e|decline|refuse)\b",
             r"\b(?:i|we) (?:(?:really|simply|just|also|therefore|personally) )?"
             r"(?:can ?not|can'?t|won'?t|will not|could not|couldn'?t)\b"

@@ -41,6 +41,8 @@ _LAYOUT_TAGS = word_set("p br div ul ol li pre html body table tr td th h1 h2 h3
 
 def unwrapped(text: str) -> str:
     """Return an answer without what other formats wrap it in: LaTeX, a JSON string."""
+    if "<!--" in text:
+        text = _without_html_comments(text)
     if "\\" in text:
         whole = text.strip()
         if len(whole) > 1 and whole[0] == whole[-1] == '"' and '\\"' in whole:
@@ -56,6 +58,15 @@ def unwrapped(text: str) -> str:
             text = _LATEX_TEXT.sub(r"\1", text)
             text = _LATEX_MARK.sub(lambda mark: mark[1] or "", text)
     return text
+
+
+def _without_html_comments(text: str) -> str:
+    pieces: list[str] = []
+    position = 0
+    while (start := text.find("<!--", position)) >= 0 and (end := text.find("-->", start)) >= 0:
+        pieces.append(text[position:start])
+        position = end + 3
+    return "".join([*pieces, text[position:]])
 
 
 def untagged(text: str) -> str:
