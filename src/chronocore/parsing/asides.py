@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import re
 
-from chronocore.parsing.answers import Answer, Entry, first_reason, object_entries
+from chronocore.parsing.answers import (
+    Answer,
+    Entry,
+    field_name,
+    first_reason,
+    object_entries,
+)
 from chronocore.parsing.characters import bare_label, fold
 from chronocore.parsing.containers import Container, Raw
 from chronocore.parsing.matching import matches
+from chronocore.parsing.names import NAMING_FIELDS
 from chronocore.parsing.options import OptionTable, is_bijection
 from chronocore.parsing.values import MAX_NUMBER, SUM_TOLERANCE, Kind, exact_sum, is_off, read_value
 from chronocore.tolerance import ATOL
@@ -115,6 +122,10 @@ def unknown_reason(entry: Entry, table: OptionTable | None = None) -> str | None
         inner = object_entries(entry.value) or [Entry((), raw) for raw in entry.value.values]
         return first_reason(unknown_reason(part, table) or "" for part in inner)
     value = read_value(entry.value)
+    if value.kind is Kind.INTERVAL and any(
+        field_name(name) in NAMING_FIELDS for name in entry.names
+    ):
+        return None  # an age group
     if value.kind is Kind.NUMBER and abs(value.number) <= ATOL:
         return None
     if value.kind is Kind.INTERVAL:  # of percentages; a period such as 2017-2022 is an aside

@@ -81,6 +81,13 @@ EMPHASIS = str.maketrans(dict.fromkeys("*`", ""))
 SIGNS = str.maketrans({"\u2212": "-", "\u066a": "%"})  # minus, Arabic percent
 
 
+# Digits of Arabic, Persian and Devanagari script, with their decimal and thousands separators.
+_DIGITS = str.maketrans(
+    {chr(zero + digit): str(digit) for zero in (0x0660, 0x06F0, 0x0966) for digit in range(10)}
+    | {"\u066b": ".", "\u066c": ","}
+)
+
+
 # Footnote marks behind a figure, which the compatibility form would make further digits of it.
 _FOOTNOTE = re.compile(
     r"(?<=[\d%\u066a\uff05])"
@@ -126,7 +133,7 @@ def readable(answer: str) -> str:
     What was asked for has some hundred characters, and stands at the end of reasoning or before
     an endless repetition. An answer that is far longer is hostile or a loop.
     """
-    return _ends(nfkc(_ends(answer)))  # one character can become eighteen
+    return _ends(nfkc(_ends(answer))).translate(_DIGITS)  # one character can become eighteen
 
 
 def _ends(text: str) -> str:

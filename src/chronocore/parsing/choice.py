@@ -17,7 +17,7 @@ from chronocore.parsing.containers import (
     StrictReader,
     scan_containers,
 )
-from chronocore.parsing.names import name_of
+from chronocore.parsing.names import corrected_names, name_of
 from chronocore.parsing.options import OptionTable, option_table
 from chronocore.parsing.refusals import endpoint_refusal, is_refusal, nothing_found
 from chronocore.parsing.sentences import ChoiceReader, choice_reader
@@ -179,7 +179,9 @@ def _json_choice(json_reader: Reader, reader: ChoiceReader, *, cut: bool) -> Cho
     if len({choice.code for _, choice in found}) > 1:
         # The names of those around them: a correction has none of its own.
         named = [(name_of(Answer([], container=one), answer), choice) for one, choice in found]
-        own = {tuple(word for word in name if word) for name, _ in named}
+        under = corrected_names(name for name, _ in reversed(named))[::-1]
+        named = list(zip(under, (choice for _, choice in named), strict=True))
+        own = {tuple(word for word in name if word) for name in under}
         final = [choice for name, choice in named if "" in name]
         if len(own) > 1:
             codes = {choice.code for choice in final}

@@ -13,6 +13,7 @@ __all__ = [
     "BOUND_AFTER",
     "BOUND_BEFORE",
     "CLOSING_CUE",
+    "CORRECTED",
     "CORRECTING",
     "COUNTED",
     "CUE",
@@ -21,6 +22,7 @@ __all__ = [
     "DENIED_GAP",
     "DISCUSSED",
     "EXPLAINED",
+    "FINAL",
     "GAP",
     "HEDGED",
     "I_LABEL",
@@ -34,6 +36,7 @@ __all__ = [
     "PAIR_SEPARATOR",
     "RANGE_BY",
     "REACH",
+    "REASONED",
     "SENTENCE_END",
     "SPEAKER",
     "STANDALONE_CODE",
@@ -76,12 +79,12 @@ _CUES = (
     r"(?:choos(?:e|es|ing)|chose|pick|select(?:ed)?|chosen|go(?:ing)? with|opt for|vote for"
     r"|settle on"
     r"|lean(?:ing)? towards?|rat(?:e|ed|ing)|scor(?:e|ed|ing)|rank|assign|give|gave|say|put|place"
-    r"|(?:would|will|'d|to|must|should) (?:answer|respond|reply)(?: with| is| as)?)\b"
+    r"|(?:would|will|'d|to|must|should|i) (?:answer|respond|reply)(?: with| is| as)?)\b"
     r"|(?<!each )(?<!every )(?<!possible )(?<!any )(?<!all )(?<!which )(?<!what )(?<!either )"
     r"(?:answer|choice|response|selection|prediction|option|opinion|pick|vote|position|view|number"
     r"|verdict|preference)\b(?:(?!\bnot\b|n't)[^.!?\d\n:]){0,60}?(?:\b(?:is|would be|will be)\b"
-    r"|\s?:)"
-    r"|option(?=\s[+-]?\d)|(?:therefore|conclusion|overall|so|hence|thus)\s?:"
+    r"|\s?[:=])"
+    r"|as for me\b|option(?=\s[+-]?\d)|(?:therefore|conclusion|overall|so|hence|thus)\s?:"
     # German, Dutch, Swedish, French, Spanish, Portuguese, Italian, Polish, Turkish
     r"|(?:antwort|wahl|antwoord|keuze|svar|réponse|choix|respuesta|elección|opción|resposta|escolha"
     r"|risposta|scelta|odpowiedź|wybór|cevab\w*|yanıt\w*|seçim\w*|jawaban|pilihan)"  # noqa: RUF001
@@ -138,7 +141,19 @@ ATTRIBUTED = re.compile(
     r"|my (?:mother|father|mom|mum|dad|wife|husband|partner|friends?|brother|sister|parents"
     r"|neighbou?rs?"
     r"|boss|colleagues?|grand\w+|son|daughter|uncle|aunt|family|teacher|doctor)\b"
+    r"|(?<!as )(?:an?|the) (?:religious|conservative|liberal|traditional|progressive|secular|older"
+    r"|younger|elderly|young|old)(?: (?:person|voter|man|woman|respondent|believer|christian"
+    r"|muslim))?(?=\s?\Z|\s(?:would|might|could|may|will)\b)"
+    # Spanish, German, French, Portuguese, Italian
+    r"|(?:mis?|meine?[rsn]?|ma|mon|mes|minhas?|meus?|mia|mio) (?:abuel[oa]s?|madre|padres?"
+    r"|herman[oa]s?|amig[oa]s?|vecin[oa]s?|espos[oa]|marido|mujer|großmutter|großvater|oma|opa"
+    r"|mutter|vater|eltern|bruder|schwester|freund\w*|nachbar\w*|mann|frau|kolleg\w*"
+    r"|grand-?\s?m[èe]re|grand-?\s?p[èe]re|mère|père|parents|frère|sœur|amie?s?|voisin\w*|mari"
+    r"|femme|collègue\w*|avó|avô|mãe|pai|pais|irmã\w?|nonna|nonno|amic\w*|fratello|sorella)\b"
+    r"|(?:algunos|muchos|otros|manche|viele|einige|andere|certains|beaucoup|d'autres|alguns"
+    r"|muitos|outros|alcuni|molti)\b"
     r")"
+    r"|有些人|有人|很多人|许多人|其他人|我(?:的)?(?:奶奶|爷爷|祖母|祖父|妈妈|爸爸|母亲|父亲|朋友|邻居)"
 )
 
 
@@ -151,7 +166,8 @@ OTHERS = re.compile(
 
 
 SPEAKER = re.compile(
-    r"\b(?:i|i'd|i'll|i'm|we|we'd|my (?:own|answer|choice|rating|score|response|opinion))\b"
+    r"\b(?:i|i'd|i'll|i'm|we|we'd|yo|ich|je|eu|io"
+    r"|my (?:own|answer|choice|rating|score|response|opinion))\b"
 )
 
 
@@ -166,6 +182,7 @@ DISCUSSED = re.compile(
 
 _CLAUSE_START = re.compile(
     r"[.;:!?\n]|,?\s(?:but|while|whereas|although|though|yet|however|still),?\s"
+    r"|,\s(?:pero|aber|doch|mais|mas|ma|sino)\s|,?但是?"
 )
 
 
@@ -173,17 +190,27 @@ BOUND_BEFORE = re.compile(
     r"(?:\b(?:at least|at most|more than|less than|fewer than|greater than|higher than|lower than"
     r"|no more than|no less than|not more than|over|under|above|below|up to|minimum(?: of)?"
     r"|upwards of"
-    r"|maximum(?: of)?|beyond|exceeding|somewhere between|between)|<=?|>=?|≤|≥)\s*(?:an?\s"
+    r"|maximum(?: of)?|beyond|exceeding|somewhere between|between"
+    # German, Spanish, French, Portuguese, Italian, Dutch
+    r"|mindestens|wenigstens|höchstens|maximal|minimal|mehr als|weniger als|über|unter|zwischen"
+    r"|al menos|por lo menos|como (?:mínimo|máximo)|más de|menos de|a lo sumo|entre|tra"
+    r"|au (?:moins|plus|minimum|maximum)|plus de|moins de|pelo menos|no (?:mínimo|máximo)|mais de"
+    r"|almeno|al massimo|più di|meno di|minstens|hoogstens|meer dan|minder dan"
+    r"|не (?:менее|более|меньше|больше)|больше|меньше|минимум|максимум|между)"
+    r"|至少|最多|大于|小于|超过|不低于|不超过|高于|低于|介于|<=?|>=?|≤|≥)\s*(?:an?\s"
     r"|the\s)?[\s\"'(]*\Z"
 )
 
 
 BOUND_AFTER = re.compile(
-    r"[\"')\]]*\s?(?:\+|(?:or|and)\s(?:more|less|higher|lower|above|below|up|over|under|greater"
+    r"[\"')\]]*\s?(?:\+|以上|以下|或(?:更|以)"
+    r"|(?:oder (?:mehr|weniger|höher|niedriger)|o (?:más|menos)"
+    r"|ou (?:plus|moins|mais|menos)|o (?:più|meno)|of (?:meer|minder))\b"
+    r"|(?:or|and)\s(?:more|less|higher|lower|above|below|up|over|under|greater"
     r"|fewer|beyond)"
     r"|and a (?:half|quarter)|plus\b|at (?:least|most|minimum|the least)"
     r"|(?:as )?(?:a )?(?:minimum|maximum)\b"
-    r"|½|point (?:five|\d))"
+    r"|½|\d/\d\b|point (?:five|\d))"
 )
 
 
@@ -241,7 +268,27 @@ LEADING = re.compile(
 )
 
 
+# An option that begins a text and is given reasons for.
+REASONED = re.compile(
+    r"[\"')\]]*(?:[,;:-]?\s(?:because|since|given that|as (?:i|it|we)\b)"
+    r"|[.!]\s(?:i (?:do not|don't|think|believe|feel)|this is because|it is|it's)\b)"
+    r"(?![^?]*\b(?:but|however|although|though|actually|depends|question)\b)"
+)
+
+
 I_LABEL = re.compile(r"\A\W*(?:i|we)\s(?:(?:would|do|personally|mostly)\s)?\Z")
+
+
+# Words that take back what was said before them, as what comes then is said instead.
+CORRECTED = re.compile(
+    r"\b(?:(?:wait|sorry|no),? )?(?:correction\b|correcting\b|i (?:actually |really )?meant\b"
+    r"|i mean\b|revised(?: (?:answer|choice|rating|score|response))?(?= ?:)|scratch that\b"
+    r"|on second thoughts?\b|oops\b|korrektur\b|corrección\b|correzione\b|correção\b"
+    r"|ich meinte\b|quise decir\b|je voulais dire\b)|更正|修正"
+)
+
+
+FINAL = re.compile(r"\b(?:my |the )?final (?:answer|choice|rating|score|response)\b")
 
 
 OTHERS_SAY = re.compile(
@@ -258,7 +305,8 @@ DEGREES = word_set(
 
 
 AS_IF = re.compile(
-    r"\bif i were (?:an? |the |in |living|older|younger|religious|conservative|liberal)"
+    r"\bif i were (?:an? |the |my |your |his |her |them|some(?:one|body)|in |living|older|younger"
+    r"|religious|conservative|liberal)"
 )
 
 

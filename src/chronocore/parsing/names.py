@@ -12,6 +12,7 @@ from chronocore.parsing.containers import Container
 __all__ = [
     "EMPTY_WORDS",
     "NAME_WORD",
+    "NAMING_FIELDS",
     "corrected_names",
     "is_year",
     "name_of",
@@ -68,7 +69,8 @@ _CORRECTING_PHRASE = re.compile(
 
 
 _GROUP_BEFORE = re.compile(
-    r"(?:for|in|among|amongst|within|under|as of|by|für|bei|unter|para|pour|chez|parmi|entre)\s",
+    r"(?:for|if|when|assuming|given|in|among|amongst|within|under|as of|by"
+    r"|für|bei|unter|para|pour|chez|parmi|entre|wenn|falls|si)\s",
     re.IGNORECASE,
 )
 
@@ -80,12 +82,12 @@ EMPTY_WORDS = word_set(
     " our me us you have has had do does did get gives give given make makes made"
     " following follows below above now more most think say believe guess approximately about"
     " around roughly likely overall hmm ok okay sure well also just really e.g eg etc each"
-    " all both who what how im id summary conclusion short"
+    " all both who what how im id if when expect summary conclusion short"
 )
 
 
 #: Fields of an object that say of what its other fields are the distribution.
-_NAMING_FIELDS = word_set(
+NAMING_FIELDS = word_set(
     "year wave round period date time scenario case group subgroup gender sex age cohort"
     " segment region country population name title type kind version draft variant model"
     " method source label sample bound estimate status stage step jahr année año geschlecht"
@@ -143,7 +145,7 @@ def _field_words(container: Container) -> list[str]:
     """Return the words of the fields that say what an object is about."""
     words: list[str] = []
     for key, value in zip(container.keys, container.values, strict=False):
-        if isinstance(value, str) and field_name(key) in _NAMING_FIELDS:
+        if isinstance(value, str) and field_name(key) in NAMING_FIELDS:
             words += name_words(f"{value}:")
     return words
 

@@ -6,10 +6,18 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
-from chronocore.parsing.agreement import Choice, Said, folded_lines, whole_choice, without_scale
+from chronocore.parsing.agreement import (
+    NUMBER_WORDS,
+    Choice,
+    Said,
+    folded_lines,
+    whole_choice,
+    with_digits,
+    without_scale,
+)
 from chronocore.parsing.characters import DASHES, EMPHASIS, MAX_LINES, bare_label, unfenced
 from chronocore.parsing.cues import (
     AFTER_LABEL,
@@ -18,6 +26,7 @@ from chronocore.parsing.cues import (
     BOUND_AFTER,
     BOUND_BEFORE,
     CLOSING_CUE,
+    CORRECTED,
     CORRECTING,
     COUNTED,
     CUE,
@@ -26,6 +35,7 @@ from chronocore.parsing.cues import (
     DENIED_GAP,
     DISCUSSED,
     EXPLAINED,
+    FINAL,
     GAP,
     HEDGED,
     I_LABEL,
@@ -39,6 +49,7 @@ from chronocore.parsing.cues import (
     PAIR_SEPARATOR,
     RANGE_BY,
     REACH,
+    REASONED,
     SENTENCE_END,
     SPEAKER,
     STANDALONE_CODE,
@@ -88,7 +99,8 @@ class ChoiceReader:
 
     def __init__(self, table: OptionTable, names: Mapping[str, int | None], personal: bool) -> None:
         self.table = table
-        self._names = names
+        own_names = names
+        self._names = names = _with_number_words(table, names)
         self._personal = personal
         labels = "|".join(map(bounded_pattern, sorted(names, key=len, reverse=True)))
         code = rf"(?:{CODE_WORD})?{CODE}(?:\.0+)?"
@@ -102,17 +114,45 @@ class ChoiceReader:
             ]
         self._pattern = re.compile("|".join(patterns))
         self._label_words = {
-            word for name in names for word in NAME_WORD.findall(name)
+            word for name in own_names for word in NAME_WORD.findall(name)
         } - EMPTY_WORDS
 
     def read(self, text: str) -> Choice | None:
         """Return the choice of a text that is no JSON; None if it makes none."""
+        text = with_digits(text)
         whole = whole_choice(text, self.table)
         if whole is not None:
             return whole
-        folded = folded_lines(without_scale(unfenced(text), self.table))
+        bare = without_scale(unfenced(text), self.table)
+        if len(bare) != len(text):
+            whole = whole_choice(bare.strip(" ,;:()"), self.table)
+            if whole is not None and whole.code is not None:
+                return whole
+        folded = folded_lines(bare)
         if not folded.strip():
             return None
+        return self._amended(folded) or self._said(folded)
+
+    def _amended(self, folded: str) -> Choice | None:
+        """Return what an answer is corrected to; None if it is not, or to nothing clear."""
+        changes = list(islice(CORRECTED.finditer(folded), MAX_LINES))
+        finals = list(islice(FINAL.finditer(folded), 2))
+        if changes:
+            first, rest = changes[0].start(), folded[changes[-1].end() :]
+        elif len(finals) == 1:
+            first, rest = finals[0].start(), folded[finals[0].start() :]
+        else:
+            return None
+        said, before = rest.strip(" :,;.-\n"), folded[:first].strip(" ,;-\n")
+        if not before:
+            return None
+        earlier = whole_choice(before, self.table) or self._said(before)
+        if earlier is None or earlier.code is None:
+            return None
+        amended = whole_choice(said, self.table) or self._said(said)
+        return amended if amended is not None and amended.code is not None else None
+
+    def _said(self, folded: str) -> Choice | None:
         mentions = self._mentions(folded)
         if not mentions:
             return None
@@ -130,7 +170,26 @@ class ChoiceReader:
             mention.paired and place not in counted for place, mention in enumerate(mentions)
         ):
             return Choice(None, "duplicate_option", False)  # the options, listed
-        return found
+        return found or self._unsettled(folded, mentions)
+
+    def _unsettled(self, folded: str, mentions: list[_Mention]) -> Choice | None:
+        """Return why a short text that is all about an answer settles on none."""
+        first = mentions[0]
+        if len(folded) > GAP or self._is_of_others(folded, first.start):
+            return None
+        if is_asked(folded, first.end):
+            return None
+        for mention in mentions:
+            if self._choice_of(folded, mention).reason == "range":
+                return Choice(None, "range", False)
+        if is_denied(folded, first.start):
+            return None
+        for one, other in pairwise(mentions):
+            joined = JOINED.fullmatch(folded[one.end : other.start])
+            if joined and joined["by"].strip(" (") and other.option != one.option:
+                span = RANGE_BY.search(joined["by"])
+                return Choice(None, "range" if span else "duplicate_option", False)
+        return None
 
     def _mentions(self, folded: str) -> list[_Mention]:
         """Return every place that names an option, in the order of the text."""
@@ -172,6 +231,7 @@ class ChoiceReader:
         """Return what words such as "I would choose" announce."""
         starts = [mention.start for mention in mentions]
         found: list[Choice] = []
+        others: list[Choice] = []  # what is said of most people
         reached = -1
         for cue in CUE.finditer(folded):
             if cue.start() < reached or cue["denied"]:
@@ -189,8 +249,11 @@ class ChoiceReader:
             if DISCUSSED.search(gap) or (mentions[place].paired and place not in counted):
                 continue
             phrase, reached = self._phrase(folded, mentions, place)
-            found += phrase
-            if len(found) > MAX_LINES:
+            if self._is_said_by(OTHERS, folded[clause_start(folded, cue.start()) : cue.end()]):
+                others += phrase
+            else:
+                found += phrase
+            if len(found) + len(others) > MAX_LINES:
                 break
         for mention in mentions[:MAX_LINES]:
             if CLOSING_CUE.match(folded, mention.end) and not self._is_of_others(
@@ -199,6 +262,9 @@ class ChoiceReader:
                 denied = is_denied(folded, mention.start)
                 if not denied and not is_asked(folded, mention.end):
                     found.append(self._choice_of(folded, mention))
+        if others and not found:  # an answer of its own comes before that of most people
+            leading = self._leading(folded, mentions)
+            return [*others, leading] if leading else others
         return found
 
     def _phrase(
@@ -211,9 +277,9 @@ class ChoiceReader:
         stop = end.start() if end else min(len(folded), first.end + REACH)
         last = first
         for mention in mentions[place + 1 : place + 1 + MAX_LINES]:
-            if mention.start >= stop:
-                break
             gap = folded[last.end : mention.start]
+            if mention.start >= stop or (SPEAKER.search(gap) and CUE.search(gap)):
+                break  # another phrase
             joined = JOINED.fullmatch(gap)
             if joined is not None:
                 if not mention.paired and not mention.number and not joined["by"].strip(" ("):
@@ -381,12 +447,17 @@ class ChoiceReader:
             clause = self._pattern.sub(
                 lambda match: match.group() if match.lastgroup == "only" else " ", clause
             )
-        found = None
-        for pattern in (ATTRIBUTED, OTHERS) if self._personal else (ATTRIBUTED,):
-            for match in pattern.finditer(clause):
-                found = match
         if AS_IF.search(clause):
             return True
+        patterns = (ATTRIBUTED, OTHERS) if self._personal else (ATTRIBUTED,)
+        return any(self._is_said_by(pattern, clause) for pattern in patterns)
+
+    @staticmethod
+    def _is_said_by(pattern: re.Pattern[str], clause: str) -> bool:
+        """Return whether the last to speak in a clause is whom a pattern names."""
+        found = None
+        for match in pattern.finditer(clause):
+            found = match
         return found is not None and SPEAKER.search(clause, found.end()) is None
 
     def _corrected(self, folded: str, mentions: list[_Mention]) -> list[Choice]:
@@ -417,6 +488,9 @@ class ChoiceReader:
         if not first.number and not first.paired:
             rest = folded[first.end : first.end + 2].strip(" .!\"')")
             alone = I_LABEL.fullmatch(opening) is not None and not rest
+            if not alone and not any(map(str.isalnum, opening)):
+                alone = REASONED.match(folded, first.end) is not None
+                alone = alone and not is_refusal(folded, self.table)
             return self._choice_of(folded, first) if alone else None
         leading = LEADING.match(folded.replace("\n", " ", 1) if first.end < 30 else folded)
         if leading is None or any(map(str.isalnum, opening)):
@@ -431,6 +505,16 @@ class ChoiceReader:
             if len(name) > 3 and rest.startswith(name) and other not in (index, None):
                 return Choice(None, "unknown_option", False)
         return self._choice_of(folded, first._replace(option=index))
+
+
+def _with_number_words(
+    table: OptionTable, names: Mapping[str, int | None]
+) -> Mapping[str, int | None]:
+    """Return names of options and the words for their codes, unless a label has such a word."""
+    if any(word in NUMBER_WORDS for name in names for word in NAME_WORD.findall(name)):
+        return names
+    places = {word: table.find(str(number)) for word, number in NUMBER_WORDS.items()}
+    return {**{word: place for word, place in places.items() if place is not None}, **names}
 
 
 @lru_cache(maxsize=512)
