@@ -40,6 +40,7 @@ __all__ = [
     "SENTENCE_END",
     "SPEAKER",
     "STANDALONE_CODE",
+    "THOUSANDS",
     "begins_line",
     "clause_start",
     "is_asked",
@@ -60,6 +61,9 @@ NUMBER_IN_TEXT = (
     r"(?<![A-Za-z0-9_.,%⁄])(?:(?<!\w)[+-])?[0-9]{1,18}(?:[.,][0-9]+)*+"  # noqa: RUF001
     r"(?![A-Za-z0-9_⁄]|\s?%|[.,][0-9]|-?\s?(?:point|star|step|item|year|percent)s?\b)"  # noqa: RUF001
 )
+
+
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
 
 
 PAIR_SEPARATOR = r"(?:\.0+)?[\s.):\]=,#>|-]{0,6}[\"'(\[]{0,2}\s?"
@@ -160,7 +164,7 @@ ATTRIBUTED = re.compile(
 OTHERS = re.compile(
     r"\b(?:most (?:\w+ )?(?:people|adults|respondents|persons|citizens|individuals|(?:wo)?men"
     r"|humans|others"
-    r"|would)\b|(?:the )?majority\b|people\b|society\b|respondents\b|the public\b|adults\b"
+    r"|would|chose|choose|say|said|answer(?:ed)?)\b|(?:the )?majority\b|people\b|society\b|respondents\b|the public\b|adults\b"
     r"|(?:a|the) (?:typical|religious|conservative|liberal|traditional|progressive|secular)\b)"
 )
 

@@ -119,9 +119,9 @@ def _enumerated(lines: Sequence[str], table: OptionTable) -> dict[int, Entry]:
     run: dict[int, Entry] = {}
     above = lead = ""
 
-    def settle() -> None:
+    def settle(below: str = "") -> None:
         named = [table.find(entry.names[0]) for entry in run.values()]
-        if is_bijection(named, table) and not states_order(lead):
+        if is_bijection(named, table) and not states_order(f"{lead} {below}"):
             values = [read_value(entry.value) for entry in run.values()]
             if any(value.kind is Kind.INTERVAL for value in values) or is_plausible(values):
                 found.update(run)
@@ -132,7 +132,7 @@ def _enumerated(lines: Sequence[str], table: OptionTable) -> dict[int, Entry]:
             continue
         if _NUMBER_BEHIND.search(line) is None:
             if run:
-                settle()
+                settle(line)
             above = line
             continue
         bare = _BLANKS.sub(" ", line.translate(EMPHASIS)).strip()
@@ -141,7 +141,7 @@ def _enumerated(lines: Sequence[str], table: OptionTable) -> dict[int, Entry]:
         name = (match["name"] or match["code"]) if match else ""
         index = table.find(name)
         if match is None or index is None or not is_line_value(match["value"]):
-            settle()
+            settle(line)
             above = line
             continue
         if len(run) == len(table):

@@ -92,6 +92,8 @@ _ORDER_WORDS = re.compile(
     r"\b(?:revers\w+|descending|ascending|sorted|respectively|in (?:that|this|the \w+)? ?order"
     r"|order(?:ed)?|start\w* (?:with|from)"
     r"|(?:largest|highest|smallest|lowest|last|best|worst) (?:first|to)"
+    r"|rank\w*|by (?:frequency|size|share|popularity)"
+    r"|most (?:common|frequent|popular) (?:first|to)"
     r"|from (?:highest|lowest|high|low|largest|smallest|top|bottom|most|last)|first)\b"
 )
 

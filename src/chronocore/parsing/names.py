@@ -37,7 +37,7 @@ _ANSWER_WORDS = word_set(
     " revision updated update adjusted adjustment normalised normalized rescaled scaled"
     " rounded best point central main definitive actual sum sums sum up add adds total totals"
     " better instead rather actually so therefore thus hence then wait sorry no not or again"
-    " let try wrong mistake error fix fixed which one survey option options antwort"
+    " let try fix fixed which one survey option options antwort"
     " verteilung korrektur korrigiert endgültig respuesta distribución corrección corregido"
     " réponse répartition corrigé résultat version versions attempt"
     " revise reflection change modify adjust resposta risposta normalising normalizing"
@@ -50,7 +50,7 @@ CORRECTION = "correction"
 
 
 _CORRECTING_WORDS = word_set(
-    "correction correcting wait sorry oops meant mean reconsider apologies mistake"
+    "correction correcting wait sorry oops reconsider apologies"
     " korrektur corrección correzione correção pardon perdón 更正 修正"
 )
 

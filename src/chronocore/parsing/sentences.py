@@ -53,6 +53,7 @@ from chronocore.parsing.cues import (
     SENTENCE_END,
     SPEAKER,
     STANDALONE_CODE,
+    THOUSANDS,
     begins_line,
     clause_start,
     is_asked,
@@ -144,8 +145,12 @@ class ChoiceReader:
         else:
             return None
         said, before = rest.strip(" :,;.-\n"), folded[:first].strip(" ,;-\n")
-        if not before:
+        change = changes[-1].start() if changes else first
+        start = max(folded.rfind(end, max(0, change - REACH), change) for end in ".!?\n") + 1
+        if not before or self._is_said_by(ATTRIBUTED, folded[start:change]):
             return None
+        if OTHERS.search(said, 0, GAP) or ATTRIBUTED.search(said, 0, GAP):
+            return None  # somebody else's
         earlier = whole_choice(before, self.table) or self._said(before)
         if earlier is None or earlier.code is None:
             return None
@@ -210,6 +215,8 @@ class ChoiceReader:
         return found
 
     def _of_number(self, text: str) -> int | None:
+        if THOUSANDS.fullmatch(text):
+            return None
         whole, _, rest = text.replace(",", ".").partition(".")
         return None if rest.strip("0") else self.table.find(whole)
 
