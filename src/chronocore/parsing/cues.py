@@ -164,7 +164,8 @@ ATTRIBUTED = re.compile(
 OTHERS = re.compile(
     r"\b(?:most (?:\w+ )?(?:people|adults|respondents|persons|citizens|individuals|(?:wo)?men"
     r"|humans|others"
-    r"|would|chose|choose|say|said|answer(?:ed)?)\b|(?:the )?majority\b|people\b|society\b|respondents\b|the public\b|adults\b"
+    r"|would|chose|choose|say|said|answer(?:ed)?)\b|(?:the )?majority\b|people\b"
+    r"|society\b|respondents\b|the public\b|adults\b"
     r"|(?:a|the) (?:typical|religious|conservative|liberal|traditional|progressive|secular)\b)"
 )
 
