@@ -144,6 +144,30 @@ def test_little_memory_is_told_and_changes_nothing(study, cli_python):
     assert rows_of(study, RUN) == rows
 
 
+@pytest.mark.parametrize("limit", [300, 600, 660, 700])
+def test_where_the_libraries_cannot_be_loaded_a_command_says_so_at_once(
+    study, cli_python, child_environment, limit
+):
+    def limited(*arguments):
+        return subprocess.run(
+            [*cli_python, *arguments],
+            env=child_environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            preexec_fn=lambda: resource.setrlimit(
+                resource.RLIMIT_AS, (limit * 2**20, limit * 2**20)
+            ),
+        )
+
+    done = limited("predict", str(study), "--status")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: not enough memory")
+    assert done.stderr.count("\n") == 1
+    assert limited("predict", "--help").returncode == 0
+    assert limited("--version").returncode == 0
+
+
 @pytest.fixture
 def cli_python():
     return [sys.executable, "-m", "chronocore_cli.main"]

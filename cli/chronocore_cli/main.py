@@ -40,6 +40,9 @@ class OrderedGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; an argument that the library refuses is wrong usage like any other."""
+        if _is_too_little_memory() and not set(ctx.args) & set(ctx.help_option_names):
+            say(f"Error: {_NO_MEMORY}")
+            sys.exit(1)
         try:
             return super().invoke(ctx)
         except ValueError as error:
@@ -114,6 +117,21 @@ _MEMORY_WORDS = (
     "MemoryError",
     "start new thread",
 )
+
+
+#: Below this much address space the libraries cannot be loaded, and where memory ends in the
+#: middle of it some wait for ever: OpenBLAS asks again and again for what it did not get.
+_LEAST_MEMORY = 704 * 2**20
+
+
+def _is_too_little_memory() -> bool:
+    """Return whether this process may not have the memory to load what a command needs."""
+    try:
+        import resource
+    except ImportError:
+        return False  # Windows has no such limits
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return limit != resource.RLIM_INFINITY and limit < _LEAST_MEMORY
 
 
 def _stopped(arguments: list[str], cause: BaseException | None) -> str:

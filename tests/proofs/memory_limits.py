@@ -53,7 +53,7 @@ def digests(study: Path) -> dict[str, str]:
     }
 
 
-def limited(arguments: list[str], limit: int | None) -> tuple[int, str]:
+def limited(arguments: list[str], limit: int | None, seconds: float) -> tuple[int, str]:
     def set_limit() -> None:
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -61,10 +61,10 @@ def limited(arguments: list[str], limit: int | None) -> tuple[int, str]:
     try:
         done = subprocess.run(
             [sys.executable, "-m", "chronocore_cli.main", *arguments],
-            capture_output=True, preexec_fn=set_limit, timeout=60,
+            capture_output=True, preexec_fn=set_limit, timeout=seconds,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return 1, "does not end"  # a library that is loaded waits for a thread it could not start
+        return 1, "does not end"  # a library asks again and again for memory it did not get
     return done.returncode, done.stderr.decode(errors="replace")
 
 
@@ -86,7 +86,7 @@ def needed(arguments: list[str]) -> int:
     return peak
 
 
-def prove(folder: Path, n_limits: int) -> dict[str, dict[str, int]]:
+def prove(folder: Path, n_limits: int, seconds: float) -> dict[str, dict[str, int]]:
     """Run the proof and return its figures; an assertion fails where it does."""
     import chronocore as cc
 
@@ -102,7 +102,7 @@ def prove(folder: Path, n_limits: int) -> dict[str, dict[str, int]]:
         before = digests(study)
         most = needed(arguments)
         for step in range(1, n_limits + 1):
-            code, said = limited(arguments, most * step // n_limits)
+            code, said = limited(arguments, most * step // n_limits, seconds)
             lines = [line for line in said.splitlines() if line.strip()]
             if code == 0:
                 counts["done"] += 1
@@ -130,10 +130,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--limits", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=60.0, help="the longest one may take")
     given = parser.parse_args()
     given.folder.mkdir(parents=True)
     try:
-        print(json.dumps(prove(given.folder, given.limits), indent=2))
+        print(json.dumps(prove(given.folder, given.limits, given.seconds), indent=2))
     finally:
         shutil.rmtree(given.folder)
 
