@@ -34,6 +34,7 @@ __all__ = [
     "OTHERS",
     "OTHERS_SAY",
     "PAIR_SEPARATOR",
+    "PART_OF_NUMBER",
     "RANGE_BY",
     "REACH",
     "REASONED",
@@ -64,6 +65,10 @@ NUMBER_IN_TEXT = (
 
 
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+")
+
+
+# What stands before a number word that is no number of its own: "minus two", "twenty-two".
+PART_OF_NUMBER = re.compile(r"(?:\b(?:minus|negative|point|hundred|thousand|\w+ty)\s|[-.+])\Z")
 
 
 PAIR_SEPARATOR = r"(?:\.0+)?[\s.):\]=,#>|-]{0,6}[\"'(\[]{0,2}\s?"

@@ -47,6 +47,7 @@ from chronocore.parsing.cues import (
     OTHERS,
     OTHERS_SAY,
     PAIR_SEPARATOR,
+    PART_OF_NUMBER,
     RANGE_BY,
     REACH,
     REASONED,
@@ -102,6 +103,7 @@ class ChoiceReader:
         self.table = table
         own_names = names
         self._names = names = _with_number_words(table, names)
+        self._words = set(names) - set(own_names)
         self._personal = personal
         labels = "|".join(map(bounded_pattern, sorted(names, key=len, reverse=True)))
         code = rf"(?:{CODE_WORD})?{CODE}(?:\.0+)?"
@@ -205,7 +207,7 @@ class ChoiceReader:
                 found.append(_Mention(*match.span(), self._of_number(match.group()), number=True))
             elif kind == "only":
                 if AFTER_LABEL.match(folded, match.end()):
-                    found.append(_Mention(*match.span(), self._names[match.group()]))
+                    found.append(self._named(folded, match))
             else:
                 found.append(self._pair(folded, match))
             if len(found) > 4 * _MAX_MENTIONS:
@@ -213,6 +215,15 @@ class ChoiceReader:
         if len(found) > _MAX_MENTIONS:
             found = found[: _MAX_MENTIONS // 2] + found[-_MAX_MENTIONS // 2 :]
         return found
+
+    def _named(self, folded: str, match: re.Match[str]) -> _Mention:
+        """Return the mention of a label or of a number word, which may be part of a number."""
+        name = match.group()
+        if name not in self._words:
+            return _Mention(*match.span(), self._names[name])
+        part = PART_OF_NUMBER.search(folded, max(0, match.start() - 12), match.start())
+        option = None if part else self._names[name]
+        return _Mention(*match.span(), option, number=True)
 
     def _of_number(self, text: str) -> int | None:
         if THOUSANDS.fullmatch(text):
