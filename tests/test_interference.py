@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
+import socket
 import time
 from collections import Counter
 
@@ -88,6 +89,19 @@ def test_a_folder_with_a_leftover_file_does_not_stop_a_removal(study, monkeypatc
     left = [path.name for path in (study / "predictions").rglob("*") if path.is_file()]
     assert set(left) == {".nfs0001"}
     assert sum(cc.predict(study, ScriptedEngine()).statuses.values()) == 387
+
+
+def test_a_removal_and_a_registration_take_what_a_killed_process_left(study):
+    cc.predict(study, "reference:uniform")
+    cc.predict(study, ScriptedEngine())
+    process = multiprocessing.get_context("spawn").Process(target=len, args=("",))
+    process.start()
+    process.join()
+    left = study / f".runs.parquet.0badcafe.{process.pid}@{socket.gethostname()}.tmp"
+    for call in (lambda: cc.remove_run(study, "uniform"), lambda: cc.register_runs(study)):
+        left.write_bytes(b"half")
+        call()
+        assert not left.exists()
 
 
 # -- locks that are deleted ----------------------------------------------------------------------

@@ -288,6 +288,7 @@ def register_runs(study: str | Path | Study) -> RegisterResult:
     opened = study if isinstance(study, Study) else Study.open(study)
     registered: dict[str, str] = {}
     unknown: list[str] = []
+    opened.remove_strays()
     for identity in opened.orphans(opened.known_runs()):
         found = opened.carried(identity)
         if found is None:

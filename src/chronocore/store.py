@@ -589,6 +589,7 @@ class Study(RunParts):
             rows = [row for row in self.known_runs().to_pylist() if row["run_id"] != run_id]
             table = pa.Table.from_pylist(rows, schema=schema.RUNS)
             write_parquet(self.path / "runs.parquet", table)
+        self.remove_strays()
         return removed
 
     # -- scores, tables, report ----------------------------------------------------------------
