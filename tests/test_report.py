@@ -396,6 +396,7 @@ def test_findings_of_another_run_and_of_none(study: Path) -> None:
 
 
 def test_same_study_same_report(study: Path, page: str, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
     other = cc.report(study, tmp_path / "elsewhere" / "again.html")
     again = other.read_text(encoding="utf-8")
 

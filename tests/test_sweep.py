@@ -21,6 +21,7 @@ import chronocore as cc
 import chronocore_data
 from chronocore.claims import ALL_CLAIMS, CLAIMS, IN_EVERY_GROUP
 from chronocore.metrics import SHIFTS
+from chronocore.provenance import described
 from chronocore.sweep import _mean_replicates, load_sweep
 
 FEW = {"boundaries": ["default", (0.02, 0.05, 0.08)], "tau": [0.05, 0.1], "retain": [0.75, 1.0]}
@@ -232,7 +233,8 @@ def test_a_finding_that_does_not_hold_is_not_supported(swept_copy):
     support = [None if held is None else 1.0 for held in rows["holds"].to_pylist()]
     place = rows.column_names.index("support")
     column = pa.array(support, rows.schema.field("support").type)
-    pq.write_table(rows.set_column(place, rows.schema.field("support"), column), part)
+    rows = rows.set_column(place, rows.schema.field("support"), column)
+    pq.write_table(described(rows, part), part)
     again = cc.sweep(swept_copy, **one)
     assert again.computed == 0
     for finding in again.findings:

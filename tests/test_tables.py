@@ -651,7 +651,7 @@ def test_the_command_prints_pages_comparisons_and_lists(evaluated, run_cli):
     done = run_cli("tables", study.path, "--list")
     assert all(name in done.stdout for name in TABLES)
     done = run_cli("tables", study.path, "t13", "--survey", "nowhere")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "no survey 'nowhere'" in done.stderr
     done = run_cli("tables", study.path, "--as", "shrink=GPT-4o")
     assert done.returncode == 2

@@ -14,7 +14,7 @@ from report_study import answers
 import chronocore as cc
 from chronocore.config import Rules, Source, StudyConfig
 from chronocore.noise import load_noise
-from chronocore.provenance import sealed, unsealed
+from chronocore.provenance import described, sealed, unsealed
 from chronocore.report.sections.sweep import section
 from chronocore.results import load_results
 from chronocore.store import Study
@@ -129,7 +129,7 @@ def test_gold_without_an_effective_size(copy, size):
             field = table.schema.field(column)
             values = pa.array([size] * len(table), field.type)
             table = table.set_column(table.column_names.index(column), field, values)
-        pq.write_table(table, copy.path / name)
+        pq.write_table(described(table, copy.path / name), copy.path / name)
         digest = hashlib.sha256((copy.path / name).read_bytes()).hexdigest()
         manifest["files"][name] = digest
     (copy.path / "manifest.json").write_bytes(sealed(manifest))

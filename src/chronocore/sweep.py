@@ -501,10 +501,11 @@ class _Drawing:
         """Return the difference of two shares of the same resamples."""
         if not one.n:
             return one
-        return self._moved(
+        found = self._moved(
             one.finding, one.unit, one.estimate - other.estimate, one.n,
             one.replicates - other.replicates, None,
         )  # fmt: skip
+        return replace(found, clusters=one.clusters)
 
     def _drawn(
         self,

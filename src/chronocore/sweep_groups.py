@@ -73,7 +73,7 @@ class GroupFindings:
             yield {
                 "kind": "finding", "finding": claim.finding, "group": f"every {claim.dimension}",
                 "measure": claim.name, "unit": None, "estimate": None, "low": None, "high": None,
-                "n": None, "holds": holds, "support": support,
+                "n": None, "holds": holds, "support": support, "clusters": None,
             }  # fmt: skip
 
     def _add(self, claim: GroupClaim, found: dict[tuple[str, str], _Statistic]) -> None:
@@ -134,7 +134,7 @@ def group_findings(
                     "kind": "statistic", "finding": one.finding,
                     "group": f"{dimension}: {name}, {group}", "measure": measure,
                     "unit": one.unit, "estimate": one.estimate, "low": one.low, "high": one.high,
-                    "n": one.n, "holds": None, "support": None,
+                    "n": one.n, "holds": None, "support": None, "clusters": one.clusters,
                 }
             )  # fmt: skip
         for claim in IN_EVERY_GROUP:
