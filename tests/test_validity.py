@@ -888,3 +888,27 @@ def test_commands_from_prompts_to_report(run_cli, tmp_path):
     done = run_cli("validity", "run", folder, "--model", "file:nothing.csv")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "Error: there is no file nothing.csv\n"
+
+
+def test_a_map_names_the_countries_that_lack_an_item_and_the_tone_of_the_models(
+    scored, tmp_path, run_cli
+):
+    table = countries().to_pandas()
+    table["country"] = [str(code) for code in [752, 276, *range(1000, 1038)]]
+    table.loc[0, "A008"] = np.nan
+    table.loc[1, ["A008", "F063"]] = np.nan
+    table.to_csv(tmp_path / "gap.csv", index=False)
+    note = "not on the map: Sweden lacks A008; Germany lacks A008, F063"
+    for folder in ((), (scored,)):
+        done = run_cli("validity", "map", *folder, "--countries", tmp_path / "gap.csv")
+        assert done.returncode == 0, done.stderr
+        assert f"note: {note}\n38 countries;" in done.stdout
+        told = run_cli("validity", "map", *folder, "--countries", tmp_path / "gap.csv", "--json")
+        assert json.loads(told.stdout)["notes"] == [note]
+    assert "models, asked in the tone standard:\n  noisy: (" in done.stdout
+    table["A008"] = np.nan
+    table.to_csv(tmp_path / "gap.csv", index=False)
+    done = run_cli("validity", "map", "--countries", tmp_path / "gap.csv")
+    assert done.returncode == 1
+    assert "no country has all of" in done.stderr
+    assert "Sweden lacks A008;" in done.stderr

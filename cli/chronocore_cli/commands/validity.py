@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -417,7 +418,6 @@ def _means_told(means: CountryMeans) -> tuple[list[str], dict[str, Any]]:
         "waves: " + ", ".join(f"{study} {wave or 'without a wave'}" for study, wave in waves),
         f"weights: {', '.join(names)}",
         f"valid answers by country: {', '.join(counted)}",
-        *(f"note: {note}" for note in means.notes),
     ]
     data = {
         "means": {
@@ -429,20 +429,22 @@ def _means_told(means: CountryMeans) -> tuple[list[str], dict[str, Any]]:
             for code, row in zip(means.countries, means.counts, strict=True)
         },
         "weights": dict(zip(means.countries, means.weights_used, strict=True)),
-        "notes": list(means.notes),
     }
     return lines, data
 
 
-def _fitted_lines(countries: int, explained: Any) -> list[str]:
+def _fitted_lines(countries: int, explained: Any, notes: Sequence[str]) -> list[str]:
     x, y = explained
-    return [f"{countries} countries; the axes carry {x:.0%} and {y:.0%} of the variance"]
+    return [
+        *(f"note: {note}" for note in notes),
+        f"{countries} countries; the axes carry {x:.0%} and {y:.0%} of the variance",
+    ]
 
 
 def _countries_told(fitted: CulturalMap) -> tuple[list[str], dict[str, Any]]:
     """Return where countries lie on a map without models."""
     means = fitted.means
-    lines = _fitted_lines(len(means.countries), fitted.explained)
+    lines = _fitted_lines(len(means.countries), fitted.explained, means.notes)
     lines += [
         f"  {name}: ({position[0]:.2f}, {position[1]:.2f})"
         for name, position in zip(means.names, fitted.positions, strict=True)
@@ -454,12 +456,15 @@ def _countries_told(fitted: CulturalMap) -> tuple[list[str], dict[str, Any]]:
             code: [float(x) for x in position]
             for code, position in zip(means.countries, fitted.positions, strict=True)
         },
+        "notes": list(means.notes),
     }
     return lines, data
 
 
 def _map_lines(folder: Path, result: MapResult) -> list[str]:
-    lines = _fitted_lines(result.countries, result.explained)
+    lines = _fitted_lines(result.countries, result.explained, result.notes)
+    if result.positions:
+        lines.append(f"models, asked in the tone {result.tone}:")
     lines += [
         f"  {label}: ({position[0]:.2f}, {position[1]:.2f})"
         for label, position in result.positions.items()

@@ -39,8 +39,9 @@ def read_country_table(
     table : path or frame
         A CSV or Parquet file, or any Arrow-compatible frame: a column ``country`` (code or name),
         optionally ``country_name`` and ``region``, and one column of means for each item, in the
-        coding of the Integrated Values Surveys. Countries that lack an item do not enter. The
-        table that a map keeps in its folder, one row a country and item, is read as well.
+        coding of the Integrated Values Surveys. Countries that lack an item do not enter; the
+        notes name them. The table that a map keeps in its folder, one row a country and item, is
+        read as well.
     items : sequence of str, optional
         The items of the map, by default the ten of the published one.
 
@@ -51,8 +52,8 @@ def read_country_table(
     Raises
     ------
     ConfigurationError, InvalidInputError
-        The file cannot be read or is another table, lacks a column, or has a mean off the item's
-        scale.
+        The file cannot be read or is another table, lacks a column, has a mean off the item's
+        scale, or no country with all items.
     """
     if items is None:
         items = [item.variable for item in load_protocol().item]
@@ -75,20 +76,28 @@ def read_country_table(
             f"{', '.join(frame.column_names)}"
         )
     kept: list[tuple[str, str, str | None, list[float]]] = []
+    lacking: list[str] = []
     for number, row in enumerate(frame.to_pylist(), start=1):
         if blank(row["country"]):
             raise InvalidInputError(f"{where}, row {number}: country is missing")
         code = str(row["country"]).strip()
         numbers = [_mean(row[item], f"{where}, row {number} ({code}): {item}") for item in items]
-        if all(map(math.isfinite, numbers)):
-            own, region = row.get("country_name"), row.get("region")
-            name = country_name(code) or code if blank(own) else plain(str(own))
-            region = region_of(code) if blank(region) else plain(str(region))
-            kept.append((plain(code), name, region, numbers))
+        own, region = row.get("country_name"), row.get("region")
+        name = country_name(code) or code if blank(own) else plain(str(own))
+        absent = [item for item, mean in zip(items, numbers, strict=True) if math.isnan(mean)]
+        if absent:
+            lacking.append(f"{name} lacks {', '.join(absent)}")
+            continue
+        region = region_of(code) if blank(region) else plain(str(region))
+        kept.append((plain(code), name, region, numbers))
     codes = [code for code, *_ in kept]
     twice = next((code for code in codes if codes.count(code) > 1), None)
     if twice is not None:
         raise InvalidInputError(f"{where}: country {twice} is there twice")
+    if lacking and not kept:
+        raise InvalidInputError(
+            f"{where}: no country has all of {', '.join(items)}: {'; '.join(lacking)}"
+        )
     kept.sort(key=lambda row: country_order(row[0]))
     means = CountryMeans(
         items=tuple(items),
@@ -96,6 +105,7 @@ def read_country_table(
         names=tuple(name for _, name, _, _ in kept),
         regions=tuple(region for _, _, region, _ in kept),
         means=np.array([numbers for *_, numbers in kept], dtype=np.float64).reshape(-1, len(items)),
+        notes=(f"not on the map: {'; '.join(lacking)}",) if lacking else (),
     )
     _check_scales(means, where)
     return means

@@ -84,6 +84,8 @@ class MapResult:
     countries : int
     explained : (float, float)
         Share of the items' variance on each axis.
+    tone : str
+        The standard tone, in which models are placed.
     positions : dict of str to (float, float)
         Models in the standard tone.
     unprojectable : dict of str to list of str
@@ -91,14 +93,18 @@ class MapResult:
     changes : int
         Countries whose change over waves could be placed.
     tables : list of str
+    notes : list of str
+        What a reader should know of the countries' means, such as countries left out.
     """
 
     countries: int
     explained: tuple[float, float]
+    tone: str
     positions: dict[str, tuple[float, float]]
     unprojectable: dict[str, list[str]]
     changes: int
     tables: list[str]
+    notes: list[str]
 
 
 def _root(folder: str | Path) -> Path:
@@ -302,10 +308,12 @@ def map_models(
     return MapResult(
         countries=len(means.countries),
         explained=(float(fitted.explained[0]), float(fitted.explained[1])),
+        tone=protocol.standard,
         positions={row["label"]: (row["x"], row["y"]) for row in own if row["x"] is not None},
         unprojectable={row["label"]: row["lacking"] for row in own if row["x"] is None},
         changes=0 if change is None else len(set(change["country"].to_pylist())),
         tables=_save_tables(folder, made),
+        notes=list(means.notes),
     )
 
 
