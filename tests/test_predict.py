@@ -335,6 +335,14 @@ def test_files_that_do_not_fit_are_refused_before_anything_is_written(
     assert not (study / "runs.parquet").exists()
 
 
+def test_a_file_without_rows_is_refused_and_leaves_no_run(study, tmp_path):
+    path = write_file(tmp_path / "rows.parquet", e143_rows(study))
+    pq.write_table(pq.read_table(path)[:0], path)
+    with pytest.raises(cc.ConfigurationError, match="has no rows, so it answers no prompt"):
+        cc.predict(study, f"file:{path}")
+    assert not (study / "runs.parquet").exists()
+
+
 def test_missing_and_broken_files_are_named(study, tmp_path):
     with pytest.raises(cc.ConfigurationError, match="there is no file"):
         cc.predict(study, f"file:{tmp_path / 'nothing.parquet'}")

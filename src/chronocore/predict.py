@@ -434,6 +434,10 @@ def _run(
 ) -> PredictResult:
     settings = engine.settings
     unmatched = engine.unmatched(prompts) if isinstance(engine, FileEngine) else 0
+    if isinstance(engine, FileEngine) and not engine.n_rows:
+        raise ConfigurationError(
+            f"{engine.path} has no rows, so it answers no prompt of {study.path}"
+        )
     if isinstance(engine, FileEngine) and unmatched and unmatched == engine.n_rows:
         raise ConfigurationError(
             f"none of the {unmatched} rows of {engine.path} answers a prompt of {study.path}; "
