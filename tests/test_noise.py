@@ -369,3 +369,18 @@ def test_gold_error_takes_the_sizes_of_the_design_and_says_so(clustered, run_cli
     assert cc.sweep(clustered, gold_error=True, **choices).effective_sizes == basis
     assert cc.sweep(clustered, **choices).effective_sizes is None
     assert "effective_sizes" not in cc.score(clustered, resamples=50).settings
+
+
+def test_noise_that_came_after_the_score_is_told(study, run_cli):
+    cc.predict(study, "reference:uniform")
+    told = f"noise not in the tables yet: 500 respondents; run: chronocore score {study}\n"
+    run_cli("score", study, "--resamples", 20)
+    done = run_cli("noise", study, "--repeats", 20, "--floor-repeats", 50)
+    assert f"next: chronocore score {study}, which takes it" in done.stdout
+    shown = run_cli("tables", study, "noise")
+    assert told in shown.stderr
+    assert "a score after it" in shown.stdout
+    assert run_cli("score", study, "--resamples", 20).returncode == 0
+    assert "not in the tables" not in run_cli("tables", study, "noise").stderr
+    run_cli("noise", study, "--repeats", 21, "--floor-repeats", 50)  # other draws, same design
+    assert told in run_cli("tables", study, "noise").stderr

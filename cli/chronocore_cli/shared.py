@@ -149,7 +149,10 @@ def fail_without(n: int, what: str, failed: list[str], *, allowed: bool) -> None
 def allow_errors_option(function: F) -> F:
     """Add ``--allow-errors``."""
     return click.option(
-        "--allow-errors", is_flag=True, help="End with status 0 though something got no answer."
+        "--allow-errors",
+        is_flag=True,
+        help="End with status 0 though something that was asked got no answer (rows that a file "
+        "lacks are only counted).",
     )(function)
 
 
@@ -161,13 +164,17 @@ def shift_line(shifts: Mapping[str, int]) -> str:
 
 
 def warn_unscored(study: Path) -> None:
-    """Name the runs that the last score does not cover."""
+    """Name the runs and the sampling noise that the last score does not cover."""
     from chronocore.score import load_summary
     from chronocore.store import Study
 
     opened = Study.open(study)
-    for label in load_summary(opened).unscored(opened):
+    summary = load_summary(opened)
+    for label in summary.unscored(opened):
         say(f"not scored yet: {label}; run: chronocore score {study}")
+    for design in summary.unscored_noise(opened):
+        sizes = "effective sample sizes" if design == "effective" else f"{design} respondents"
+        say(f"noise not in the tables yet: {sizes}; run: chronocore score {study}")
 
 
 def published_models(

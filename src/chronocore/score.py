@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronocore import storage
 from chronocore.arrow import Rows, rows_of
 from chronocore.config import CLUSTERS, MAXIMUM_RESAMPLES, ScoreSettings
 from chronocore.engines.reference import gold_digest, outdated
@@ -95,6 +96,8 @@ class ScoreResult:
         Names of the tables written.
     pairs_sha256 : str
         Digest of the pairs that were scored.
+    noise : dict of str to str
+        Digest of the sampling noise that entered the tables, by design.
     """
 
     runs: list[RunSummary]
@@ -102,6 +105,16 @@ class ScoreResult:
     settings: dict[str, Any]
     tables: list[str]
     pairs_sha256: str
+    noise: dict[str, str] = field(default_factory=dict)
+
+    def unscored_noise(self, study: Study) -> list[str]:
+        """Return the designs of sampling noise that were simulated after these scores."""
+        return [
+            name
+            for name in study.noise_designs()
+            if self.noise.get(name) != storage.digest(study.noise_path(name))
+            and load_noise(study, name).pairs_sha256 == study.manifest()["files"]["pairs.parquet"]
+        ]
 
     def unscored(self, study: Study) -> list[str]:
         """Return the labels of runs that came after these scores."""
@@ -343,6 +356,7 @@ def score(
         settings=context.settings_used,
         tables=list(results),
         pairs_sha256=opened.manifest()["files"]["pairs.parquet"],
+        noise={name: storage.digest(opened.noise_path(name)) for name in noise},
     )
     files = {
         f"scores/run={run_id}/scores.parquet": parquet_bytes(

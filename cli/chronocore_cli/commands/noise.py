@@ -107,5 +107,6 @@ def noise(
         f"{shifts['stable'].detected:,} of {shifts['stable'].pairs:,} stable ones",
         f"effective sample sizes {result.effective_sizes}",
         f"one row a pair: {study / 'noise'}",
+        f"next: chronocore score {study}, which takes it into the tables and the report",
     ]
     emit(as_json, plain(result), lines)

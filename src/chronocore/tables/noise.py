@@ -11,7 +11,7 @@ from chronocore.tables.cells import SHIFTED, Cells, Context, TableSpec
 
 __all__ = ["SPECS"]
 
-_NEEDS = "a simulation: chronocore noise STUDY, then score again"
+_NEEDS = "a simulation (chronocore noise STUDY) and a score after it (chronocore score STUDY)"
 
 
 def _groups(context: Context) -> list[tuple[str, NDArray[np.bool_]]]:
