@@ -912,3 +912,31 @@ def test_a_map_names_the_countries_that_lack_an_item_and_the_tone_of_the_models(
     assert done.returncode == 1
     assert "no country has all of" in done.stderr
     assert "Sweden lacks A008;" in done.stderr
+
+
+def test_queries_that_a_file_lacks_are_counted_and_are_no_error(folder, tmp_path, run_cli):
+    rows = panel_rows(folder, ["m"], lambda model, q: PROTOCOL.find(q["item"]).scores[0])
+    write_csv(tmp_path / "some.csv", rows[:50])
+    done = run_cli("validity", "run", folder, "--model", f"file:{tmp_path / 'some.csv'}")
+    assert done.returncode == 0, done.stderr
+    assert (
+        "without an answer: 350 queries that the file has no row for; the score rests on the others"
+        in done.stdout
+    )
+    helped = run_cli("validity", "run", "--help").stdout
+    assert "rows that a file lacks are only counted" in " ".join(helped.split())
+
+
+def test_a_pair_without_a_ratio_says_what_became_of_its_answers(scored, run_cli):
+    done = run_cli("validity", "score", scored, "--resamples", 20)
+    assert (
+        "no ratio: refuser, F118: 0 of 30 variants and 0 of 10 seeds have a usable answer; "
+        "100% of the variants refused"
+    ) in done.stdout
+
+
+def test_a_report_of_nothing_names_the_command_that_comes_first(run_cli, tmp_path):
+    for more in ((), ("--output", tmp_path / "page.html")):
+        done = run_cli("validity", "report", tmp_path / "nopanel", *more)
+        assert done.returncode == 1
+        assert f"run: chronocore validity prompts {tmp_path / 'nopanel'}" in done.stderr

@@ -168,13 +168,18 @@ def run(
         )
     for notice in (notice for result in results for notice in result.notices):
         say(notice)
-    emit(as_json, {"models": plain(results)}, _run_lines(folder, results))
+    emit(as_json, {"models": plain(results)}, _run_lines(folder, model, results))
     errors = sum(result.statuses.get("error", 0) for result in results)
+    if not model.startswith(("file:", "reference:")):
+        errors += sum(result.missing for result in results)  # what is asked must have an answer
     failed = [name for result in results for name in result.failed]
     fail_without(errors, "queries", failed, allowed=allow_errors)
 
 
-def _run_lines(folder: Path, results: list[RunResult]) -> list[str]:
+def _run_lines(folder: Path, model: str, results: list[RunResult]) -> list[str]:
+    beside = ""
+    if model.startswith("file:"):
+        beside = " that the file has no row for; the score rests on the others"
     lines = []
     for result in results:
         lines.append(
@@ -183,7 +188,7 @@ def _run_lines(folder: Path, results: list[RunResult]) -> list[str]:
         )
         lines += answer_lines(result.statuses, result.reasons, result.examples)
         if result.missing:
-            lines.append(f"without an answer: {result.missing} queries")
+            lines.append(f"without an answer: {result.missing} queries{beside}")
         if result.seed_lower_bound:
             lines.append("the seed component of this model is a lower bound")
     lines.append(f"next: chronocore validity score {folder}")
@@ -240,8 +245,10 @@ def score(
             f"median {middle}, {result.above_1} above 1, {result.above_2} above 2"
         )
         lines.extend(
-            f"  no ratio: {label}, {item}: {status.replace('_', ' ')}"
-            for label, item, status in result.undefined_pairs
+            f"  no ratio: {label}, {item}: {why}"
+            for (label, item, _), why in zip(
+                result.undefined_pairs, result.undefined_because, strict=True
+            )
         )
         if result.models < 2:
             lines.append("a ratio needs two models: there is no spread between models yet")

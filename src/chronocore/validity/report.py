@@ -11,6 +11,7 @@ from chronocore.figures import FORMATS, require
 from chronocore.schema import chronocore_version
 from chronocore.storage import location
 from chronocore.store import page_path, write_atomic
+from chronocore.validity.design import load_design
 
 if TYPE_CHECKING:
     from chronocore.figures.draw import Figure
@@ -77,6 +78,8 @@ def report(folder: str | Path, path: str | Path | None = None) -> Path:
         The extra ``chronocore[report]`` is not installed.
     """
     place = location(folder)
+    if not (place / "validity").is_dir():
+        load_design(place)  # says what is missing
     target = page_path(place / "validity" / "report.html" if path is None else path, place)
     found = _section(place)
     _write(place, found.drawn)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,8 @@ class ValidityScore:
         Of the ratios.
     above_1, above_2 : int
     undefined_pairs : list of (model, item, status)
+    undefined_because : list of str
+        Why each of them has no ratio, in words.
     tables : list of str
     """
 
@@ -72,6 +74,7 @@ class ValidityScore:
     above_1: int
     above_2: int
     undefined_pairs: list[tuple[str, str, str]]
+    undefined_because: list[str]
     tables: list[str]
 
 
@@ -218,8 +221,25 @@ def score(
         undefined_pairs=[
             (row["label"], row["item"], row["status"]) for row in rows if row["status"] != "ok"
         ],
+        undefined_because=[_no_ratio(row) for row in rows if row["status"] != "ok"],
         tables=_save_tables(folder, made),
     )
+
+
+def _no_ratio(row: Mapping[str, Any]) -> str:
+    """Return why a model and an item have no ratio."""
+    if row["status"] == "undefined_culture":
+        return "fewer than two models have a usable answer"
+    if row["status"] in ("zero_over_zero", "infinite"):
+        return "the models do not differ"
+    said = f"{row['n_variants_valid']} of {row['n_variants']} variants"
+    said += f" and {row['n_seeds_valid']} of {row['n_seeds']} seeds have a usable answer"
+    shares = [
+        f"{row[name]:.0%} of the variants {what}"
+        for name, what in (("refusal_rate", "refused"), ("parse_failure_rate", "unreadable"))
+        if row[name]
+    ]
+    return "; ".join([said, *shares])
 
 
 def map_items(folder: str | Path) -> list[str]:

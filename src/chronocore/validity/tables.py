@@ -159,6 +159,11 @@ def _by_median(name: str) -> Callable[[Mapping[str, Any]], tuple[bool, float, st
     return lambda row: (row["median"] is None, row["median"] or 0.0, row[name])
 
 
+_OPEN = (
+    "A dash for high: in some resamples the models do not differ on the item, so that its ratio "
+    "has no upper bound."
+)
+
 _SUMMARY: tuple[Column, ...] = (
     ("n_valid", _COUNT, "n valid"),
     ("median", _REAL, "median NSR"),
@@ -287,8 +292,8 @@ def component_tables(
         _table(
             "validity-nsr-items",
             "Noise-to-signal ratio over models, by item",
-            f"Sorted by median; {level}. A low ratio of the panel does not mean that any one model "
-            "is stable. Table 4 of the paper.",
+            f"Sorted by median; {level}. {_OPEN} A low ratio of the panel does not mean "
+            "that any one model is stable. Table 4 of the paper.",
             (_ITEM, ("title", _TEXT, ""), *_SUMMARY),
             by_item,
         ),
