@@ -18,6 +18,7 @@ import importlib
 import io
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -196,6 +197,7 @@ def _content(path: Path) -> str:
     else:
         text = path.read_text(errors="strict")
         assert path.suffix != ".html" or text.rstrip().endswith("</html>"), path
+        text = re.sub(r"<time>[^<]*</time>", "", text)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
