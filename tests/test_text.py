@@ -184,5 +184,5 @@ def test_names_of_columns_that_are_not_utf8_are_told(study, tmp_path):
 
 
 def test_a_file_that_may_not_be_read_is_not_taken_for_a_damaged_one(study, tmp_path):
-    with pytest.raises(cc.ConfigurationError, match=r"cannot be opened \(Is a directory\)"):
+    with pytest.raises(cc.ConfigurationError, match="is a folder; name the Parquet file in it"):
         cc.predict(study, f"file:{tmp_path}")

@@ -130,6 +130,8 @@ class FileEngine:
             raise
 
     def _open(self, instruction: str, elicitation: str) -> None:
+        if self.path.is_dir():
+            raise ConfigurationError(f"{self.path} is a folder; name the Parquet file in it")
         with self._decoding():
             # The file stays open: what is checked now is what is answered from later.
             self._file = self._closing.enter_context(open_parquet(self.path))

@@ -68,6 +68,8 @@ def read_own_file(path: Path, about: str) -> pa.Table:
     ConfigurationError
         The file is missing, damaged, no such file, or separated by something else.
     """
+    if path.is_dir():
+        raise ConfigurationError(f"{path} is a folder; name the file of {about} in it")
     try:
         content = path.read_bytes()
     except FileNotFoundError:
