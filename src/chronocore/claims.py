@@ -113,7 +113,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "undated_worse_large_shifts", "RF1",
-        "and less often for strong and very strong pairs",
+        "undated predictions for both years are accurate in both less often than dated ones for "
+        "strong and very strong pairs",
         _each("both_undated_gap", SHIFTS[2:]),
         lambda values: np.logical_and.reduce([below(value, 0.0) for value in values]),
     ),

@@ -184,7 +184,10 @@ def _not_compared(context: Context) -> list[str]:
     for one in context.evaluations:
         if not len(one.scores["model"]):
             why[one.label] = "no pair is retained"
-    return [f"Not compared: {label} ({reason})." for label, reason in why.items()]
+    labels: dict[str, list[str]] = {}
+    for label, reason in why.items():
+        labels.setdefault(reason, []).append(label)
+    return [f"Not compared: {', '.join(own)} ({reason})." for reason, own in labels.items()]
 
 
 def _on_few_pairs(labels: list[str], common: Integers) -> list[str]:
