@@ -940,3 +940,23 @@ def test_a_report_of_nothing_names_the_command_that_comes_first(run_cli, tmp_pat
         done = run_cli("validity", "report", tmp_path / "nopanel", *more)
         assert done.returncode == 1
         assert f"run: chronocore validity prompts {tmp_path / 'nopanel'}" in done.stderr
+
+
+def test_a_folder_in_the_place_of_a_file_is_told(scored, tmp_path, run_cli):
+    for command, what in (
+        (("run", scored, "--model", f"file:{tmp_path}"), "answers"),
+        (("map", "--countries", tmp_path), "country means"),
+    ):
+        done = run_cli("validity", *command)
+        assert done.returncode == 1
+        assert f"{tmp_path} is a folder; name the file of {what} in it" in done.stderr
+
+
+def test_the_page_counts_in_words_and_shows_that_a_wide_table_goes_on(scored):
+    from chronocore.validity.report import report
+
+    page = report(scored).read_text()
+    assert "1 pair has no ratio because fewer than two answers could be used, 1 of them" in page
+    assert page.count("scroll sideways") == page.count('<div class="scroll"') > 5
+    assert "(3 lines)" in page
+    assert "(1 lines)" not in page

@@ -40,6 +40,10 @@ def _rows(folder: Path, name: str, expected: Any) -> list[dict[str, Any]]:
     return rows
 
 
+def _pairs_have(n: int) -> str:
+    return "1 pair has" if n == 1 else f"{n} pairs have"
+
+
 def _sentences(drawn: Drawn) -> list[Sentence]:
     said: list[tuple[str, str]] = []
     ok = [row for row in drawn.components if row["status"] == "ok"]
@@ -56,7 +60,7 @@ def _sentences(drawn: Drawn) -> list[Sentence]:
         refused = [row for row in without if (row["refusal_rate"] or 0) > 0.5]
         said.append((
             "components",
-            f"{len(without)} pairs have no ratio because fewer than two answers could be used, "
+            f"{_pairs_have(len(without))} no ratio because fewer than two answers could be used, "
             f"{len(refused)} of them mostly refused. They are left out, not counted as stable.",
         ))  # fmt: skip
     shifts = [row for row in drawn.map if row["kind"] == "model" and row["tone_shift"] is not None]
