@@ -52,3 +52,15 @@ def test_every_preset_is_on_the_page():
     text = PAGE.read_text(encoding="utf-8")
     for name in preset_names():
         assert f"`{name}`" in text, name
+
+
+def test_every_key_of_columns_is_documented():
+    import re
+    from pathlib import Path
+
+    from chronocore.config import Columns
+
+    page = Path(__file__).parents[1] / "docs" / "how-to" / "own-survey.md"
+    table = page.read_text(encoding="utf-8").split("The keys of `columns`")[1].split("## ")[0]
+    keys = [re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.splitlines() if "| `" in row]
+    assert sorted(key for row in keys for key in row) == sorted(Columns.__struct_fields__)

@@ -155,6 +155,67 @@ def test_a_code_below_zero_is_an_answer_where_the_user_says_so():
     assert reasons(data) == {"no answer": 2}
 
 
+TRUST = {1: "Very", 2: "Quite", 3: "Little", 4: "Not", 8: "Weiß nicht", 9: "Keine Angabe"}
+
+
+@pytest.mark.parametrize("written", [{}, {"missing_ranges": {"q": [8, 9]}}])
+@pytest.mark.parametrize(
+    "settings", [{"missing": {"valid": [8]}}, {"order": {"q": [1, 2, 3, 4, 8]}}]
+)
+def test_the_users_word_goes_before_the_file_and_the_label(written, settings):
+    data = read(TRUST, [1, 2, 3, 4, 8, 9], written=written, **settings)
+    assert list(scale(data)) == [1, 2, 3, 4, 8]
+    assert data.respondents["q"].to_pylist()[:6] == [1, 2, 3, 4, 8, None]
+    assert sum(reasons(data).values()) == 2
+    (note,) = [n for n in data.notes if "8 'Weiß nicht'" in n or "8 ('Weiß nicht')" in n]
+    assert "is an answer by [sources." in note
+    assert "although " + ("the file declares" if written else "its label says") in note
+
+
+@pytest.mark.parametrize("written", [{}, {"missing_ranges": {"q": [8, 9]}}])
+def test_an_order_may_leave_out_a_code_that_is_valid(written):
+    data = read(
+        TRUST, [1, 2, 8], written=written, order={"q": [4, 3, 2, 1]}, missing={"valid": [8]}
+    )
+    assert list(scale(data)) == [4, 3, 2, 1]
+    assert data.respondents["q"].to_pylist()[:3] == [1, 2, None]
+
+
+def test_an_order_and_a_missing_code_that_contradict_each_other_are_told():
+    settings = {"order": {"q": [1, 2, 3, 4, 8]}, "missing": {"unsure": [8]}}
+    with pytest.raises(ConfigurationError, match=r"\[sources.missing\] says that 8 is 'unsure'"):
+        read(TRUST, [1, 2, 8], **settings)
+
+
+def test_a_valid_code_without_a_label_is_never_passed_over():
+    with pytest.raises(SourceError, match=r"code 7 is an answer by \[sources.missing\] valid"):
+        read(AGREE, [1, 2, 3, 7], missing={"valid": [7]})
+    data = read(AGREE, [1, 2, 3, 7], missing={"valid": [7]}, order={"q": [1, 2, 3, 7]})
+    assert scale(data) == AGREE | {7: "7"}
+
+
+def test_a_stata_letter_is_refused_as_an_answer():
+    with pytest.raises(ConfigurationError, match=r"'\.a' of 'valid' is a Stata letter"):
+        read(AGREE, [1, 2, 3], missing={"valid": [".a"]})
+
+
+def test_a_valid_code_of_a_catalog_is_an_answer_although_the_file_declares_it_missing():
+    rows = "variable,text,code,label\nq,Well?,1,Agree\nq,Well?,2,Neither\nq,Well?,3,Disagree\n"
+    Path("items.csv").write_text(rows)
+    settings = {"items": "items.csv", "written": {"missing_ranges": {"q": [3]}}}
+    with pytest.raises(SourceError, match="labels contradict"):
+        read(AGREE, [1, 2, 3], **settings)
+    data = read(AGREE, [1, 2, 3], missing={"valid": [3]}, **settings)
+    assert data.respondents["q"].to_pylist()[:3] == [1, 2, 3]
+
+
+def test_no_answer_is_said_once():
+    data = read(AGREE | {9: "Keine Angabe"}, [1, 2, 3, 9])
+    assert [n for n in data.notes if "Keine Angabe" in n] == [
+        "x.sav: no answer, by its label: 9 'Keine Angabe': q"
+    ]
+
+
 # -- words of non-response -------------------------------------------------------------------------
 
 

@@ -57,6 +57,8 @@ class Coding:
         Ranges that the file declares missing.
     missing : MissingCodes
         Missing codes declared for the survey.
+    listed : set of int
+        Codes that the user lists as the scale: answers, whatever the file declares.
     table_first : bool
         The survey documents one table of negative codes for all of its questions; it goes before
         their labels.
@@ -70,6 +72,7 @@ class Coding:
     labels: Mapping[int, str]
     user_missing: Sequence[tuple[float, float]]
     missing: MissingCodes
+    listed: frozenset[int] = frozenset()
     table_first: bool = False
     texts: Mapping[str, str] = field(default_factory=dict)
 
@@ -130,7 +133,8 @@ class Coding:
         if not math.isfinite(value) or value != int(value):
             return NOT_ON_SCALE
         code = int(value)
-        if any(low <= code <= high for low, high in self.user_missing):
+        answer = code in self.listed or self.missing.own(code) == VALID
+        if not answer and any(low <= code <= high for low, high in self.user_missing):
             return self.reason(code)
         option = self.options.get(code)
         return self.reason(code) if option is None else option

@@ -176,6 +176,11 @@ class MissingCodes:
             if isinstance(entry, int):
                 yield entry, entry
             elif re.fullmatch(r"\.[a-zA-Z]", entry):
+                if reason == VALID:
+                    raise ConfigurationError(
+                        f"{where}: {entry!r} of {reason!r} is a Stata letter, which is no code of "
+                        "a scale; give its answers a code in the file"
+                    )
                 yield letter_code(entry), letter_code(entry)
             elif match := re.fullmatch(r"\s*(-?\d+)\s*(?:\.\.\s*(-?\d+)\s*)?", entry):
                 low = int(match[1])

@@ -294,6 +294,10 @@ def _order(
     if len(codes) < len(order) or not certain <= codes or not codes <= {*certain, *possible}:
         others = sorted(set(possible) - certain)
         maybe = f", and may be {', '.join(map(str, others))}" if others else ""
+        for code in sorted(codes - certain - set(others)):
+            why = declared.missing.own(code)
+            if why not in (None, VALID):
+                maybe += f"; [sources.missing] says that {code} is {why!r}"
         raise ConfigurationError(
             f"[sources.order] {variable} = {order} does not list its codes once each; they are "
             f"{sorted(certain)}{maybe}"
@@ -336,7 +340,9 @@ def items_from_labels(
             for one, found in zip(opened, codes, strict=True)
             if variable in one.questions
         ]
-        scale = scale_from_labels(asked, declared.missing)
+        scale = scale_from_labels(
+            asked, declared.missing, frozenset(declared.order.get(variable, ()))
+        )
         item = _item_from_scale(declared, variable, scale, asked)
         items.append(item)
         lines = list(scale.evidence)
@@ -491,6 +497,10 @@ def check_labels(
             column = one.questions[item.variable]
             checked.conflicts += compare_labels(item.variable, labels, expected, off, one.name)
             for code in mapping:
+                # What the user takes for an answer goes before the file.
+                listed = declared.catalog is None and code in declared.order.get(item.variable, ())
+                if listed or declared.missing.own(code) == VALID:
+                    continue
                 if _declared_missing(one.file, column, code):
                     label = one.file.value_labels.get(column, {}).get(code, "")
                     checked.conflicts.append(
@@ -553,6 +563,7 @@ def coding_of(declared: Declaration, item: CatalogItem, file: SurveyFile, column
         labels=clean_labels(file.value_labels.get(column, {})),
         user_missing=file.user_missing.get(column, ()),
         missing=declared.missing,
+        listed=frozenset(declared.order.get(item.variable, ()) if declared.catalog is None else ()),
         table_first=declared.preset.items != "labels",
         texts=file.text_labels.get(column, {}),
     )

@@ -8,7 +8,7 @@ what is in doubt has to be confirmed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from chronocore.sources.files import SurveyFile
@@ -109,8 +109,11 @@ def _runs(codes: Sequence[int]) -> list[list[int]]:
 class _Deduction:
     """Finds the scale of one question, step by step."""
 
-    def __init__(self, files: Sequence[Asked], missing: MissingCodes) -> None:
+    def __init__(
+        self, files: Sequence[Asked], missing: MissingCodes, listed: Set[int] = frozenset()
+    ) -> None:
         self.missing = missing
+        self.listed = listed
         self.scale = Scale()
         self.labels: dict[int, str] = {}
         self.counts: dict[int, int] = {}
@@ -119,16 +122,21 @@ class _Deduction:
         self.weak: dict[int, Reading] = {}
         self.suspects: dict[int, Reading] = {}
         self.negative: dict[int, str] = {}
+        #: What speaks against codes that the user takes for answers.
+        self.overruled: dict[int, str] = {}
         declared: dict[int, str] = {}
         for asked in files:
             for code, label in asked.labels().items():
-                if asked.declared_missing(code):
+                if asked.declared_missing(code) and self.own(code) == VALID:
+                    self.overruled[code] = "the file declares it missing"
+                    self.labels.setdefault(code, label)
+                elif asked.declared_missing(code):
                     self.out.add(code)
                     declared.setdefault(code, label)
                 else:
                     self.labels.setdefault(code, label)
             for code, count in asked.codes.items():
-                if asked.declared_missing(code):
+                if asked.declared_missing(code) and self.own(code) != VALID:
                     self.out.add(code)
                 else:
                     self.counts[code] = self.counts.get(code, 0) + count
@@ -136,6 +144,10 @@ class _Deduction:
             self.labels.pop(code, None)
         if declared:
             self._say("declared missing in the file", declared)
+
+    def own(self, code: int) -> str | None:
+        """Return what the user says of a code: a reason, :data:`VALID`, or None."""
+        return self.missing.own(code) or (VALID if code in self.listed else None)
 
     def _say(self, why: str, codes: Mapping[int, str]) -> None:
         named = ", ".join(f"{code} {label!r}" for code, label in sorted(codes.items()))
@@ -147,7 +159,7 @@ class _Deduction:
         by_label: dict[str, dict[int, str]] = {}
         by_habit: dict[str, dict[int, str]] = {}
         for code, label in self.labels.items():
-            own, habit = self.missing.own(code), self.missing.habit(code)
+            own, habit = self.own(code), self.missing.habit(code)
             reading = non_response(label)
             if abs(code) > LARGEST_CODE:
                 self.out.add(code)
@@ -155,23 +167,33 @@ class _Deduction:
                     f"code {code} ({label!r}) is larger than codes are ({LARGEST_CODE:,}): taken "
                     "for no option"
                 )
-            elif own is not None and own != VALID:
+            elif own == VALID:
+                answers[code] = label
+                if reading.reason is not None and not reading.weak:
+                    self.overruled.setdefault(code, f"its label says {reading.reason!r}")
+            elif own is not None:
                 self.out.add(code)
             elif reading.reason is not None and (not reading.weak or habit is not None):
                 self.out.add(code)
                 by_label.setdefault(reading.reason, {})[code] = label
-            elif says_nothing(label) and (habit is not None or code < 0) and own is None:
+            elif says_nothing(label) and (habit is not None or code < 0):
                 by_habit.setdefault(habit or "codes below 0 are", {})[code] = label
-            elif code < 0 and own is None:
+            elif code < 0:
                 self.negative[code] = label
-            elif reading.reason is not None and own is None:
+            elif reading.reason is not None:
                 self.weak[code] = reading
             else:
                 answers[code] = label
                 if reading.suspect is not None:
                     self.suspects[code] = reading
         for reason, codes in by_label.items():
-            self._say(f"{reason} by its label", codes)
+            self._say(by_its_label(reason), codes)
+        for code, against in sorted(self.overruled.items()):
+            setting = "order" if self.missing.own(code) is None else "missing] valid"
+            self.scale.evidence.append(
+                f"code {code} ({self.labels[code]!r}) is an answer by [sources.{setting}"
+                f"{']' if setting == 'order' else ''}, although {against}"
+            )
         # A number as a label says nothing: it is a point of the scale if it lies within.
         ends = (min(answers), max(answers)) if answers else (0, 0)
         for reason, codes in by_habit.items():
@@ -194,7 +216,7 @@ class _Deduction:
             if width <= _MOST_OPTIONS
             else []
         )
-        free = [c for c in free if c not in self.weak and self.missing.own(c) in (None, VALID)]
+        free = [c for c in free if c not in self.weak and self.own(c) in (None, VALID)]
         alone = all(len(run) == 1 for run in _runs(list(answers)))
         if width > MOST_POINTS and alone:
             self._far_end(answers, low, high)
@@ -233,7 +255,7 @@ class _Deduction:
     def _far_end(self, answers: dict[int, str], low: int, high: int) -> None:
         """Settle labels that lie too far apart for a scale: hours, ages, a thermometer."""
         used = [c for c in self.counts if low < c < high and c not in self.out]
-        used = [c for c in used if self.missing.own(c) in (None, VALID) and c not in self.weak]
+        used = [c for c in used if self.own(c) in (None, VALID) and c not in self.weak]
         reached = bool(self.counts.get(high))
         top = high if reached else max(used, default=low)
         if reached and high - low < _MOST_OPTIONS:
@@ -274,6 +296,7 @@ class _Deduction:
         apart = [c for run in runs if run is not main for c in run]
         # One code left out is a gap in the scale; a code far off is hardly an option.
         near = [c for c in apart if main[0] - 2 <= c <= main[-1] + 2 or 2 * len(apart) > len(main)]
+        near += [c for c in apart if c not in near and self.own(c) == VALID]
         self._take(
             {c: points[c] for c in points if c in main or c in near}, dict.fromkeys(main, "")
         )
@@ -281,6 +304,8 @@ class _Deduction:
             {**points, **{c: str(c) for c in free if abs(c) <= _MOST_OPTIONS}}
         )
         for code in apart:
+            if self.own(code) == VALID:
+                continue
             taken = "an option" if code in near else "no option"
             self.scale.doubts.append(
                 f"code {code} ({points[code]!r}, {self.counts.get(code, 0):,} answers) stands "
@@ -300,7 +325,7 @@ class _Deduction:
                     f"{reading.reason!r}"
                 )
             else:
-                self._say(f"{reading.reason} by its label", {code: label})
+                self._say(by_its_label(str(reading.reason)), {code: label})
         ends = {min(scale.options), max(scale.options)}
         for code, reading in sorted(self.suspects.items()):
             if code in ends and code in scale.options:
@@ -349,6 +374,13 @@ class _Deduction:
         for code, count in sorted(self.counts.items()):
             if code in self.labels or code in self.scale.options or code in self.out:
                 continue
+            if code not in LETTERS.values() and self.missing.own(code) == VALID:
+                self.scale.possible[code] = str(code)
+                self.scale.doubts.append(
+                    f"code {code} is an answer by [sources.missing] valid, and has {count:,} "
+                    "answers and no label: taken for no option"
+                )
+                continue
             if self.missing.own(code) is not None or code in LETTERS.values() or code < 0:
                 continue
             habit = self.missing.habit(code)
@@ -368,7 +400,7 @@ class _Deduction:
         answers = scale.answers = self.classify()
         # Labelled codes that are no options may still be named as such by the user.
         scale.possible.update(
-            {c: label for c, label in self.labels.items() if self.missing.own(c) in (None, VALID)}
+            {c: label for c, label in self.labels.items() if self.own(c) in (None, VALID)}
         )
         if len(answers) < 2:
             self._take(answers, answers)
@@ -392,7 +424,14 @@ class _Deduction:
         return scale
 
 
-def scale_from_labels(files: Sequence[Asked], missing: MissingCodes) -> Scale:
+def by_its_label(reason: str) -> str:
+    """Return a reason and where it is from; the label of "no answer" says just that."""
+    return "by its label" if reason == "no answer" else f"{reason} by its label"
+
+
+def scale_from_labels(
+    files: Sequence[Asked], missing: MissingCodes, listed: Set[int] = frozenset()
+) -> Scale:
     """Return the options that the value labels of one question give.
 
     Parameters
@@ -401,10 +440,12 @@ def scale_from_labels(files: Sequence[Asked], missing: MissingCodes) -> Scale:
         Every file that asks the question. The scale is the same for all of them.
     missing : MissingCodes
         What the user declares, and the habit of the survey programme.
+    listed : set of int
+        Codes that the user lists as the scale: answers, whatever the file or a label says of them.
 
     Returns
     -------
     Scale
         Without options if fewer than two labels say anything.
     """
-    return _Deduction(files, missing).run()
+    return _Deduction(files, missing, listed).run()
