@@ -856,5 +856,7 @@ def gold_table(sources: list[Microdata], rules: Rules) -> tuple[pa.Table, Funnel
     nameless = gold.filter(pc.is_null(gold["country_name"]))["country"].unique().to_pylist()
     funnel = tally.funnel(rules, gold)
     if nameless:
-        funnel.notes.append(f"countries without a name, kept under their code: {sorted(nameless)}")
+        funnel.notes.append(
+            "countries without a name, kept under their code: " + ", ".join(sorted(nameless))
+        )
     return gold, funnel
