@@ -205,3 +205,17 @@ def test_a_study_toml_without_measure_is_a_clear_error(text, said):
     if text.startswith("x"):
         with pytest.raises(ConfigurationError, match=said):
             cc.survey_microdata(frame(), preset="mine.toml")
+
+
+@pytest.mark.parametrize("name", ["x.sav", "x.dta", "x.parquet"])
+def test_a_file_of_no_bytes_is_called_empty(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(SourceError, match="is empty: 0 bytes"):
+        cc.explain(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["folder", "folder.sav"])
+def test_a_folder_in_a_files_place_is_called_a_folder(tmp_path, name):
+    (tmp_path / name).mkdir()
+    with pytest.raises(SourceError, match="is a folder; name a file in it"):
+        cc.explain(tmp_path / name)

@@ -227,6 +227,8 @@ def open_survey_file(path: Path, encoding: str | None = None) -> SurveyFile:
     MissingDependencyError
         The format needs pyreadstat, which is not installed.
     """
+    if path.is_dir():
+        raise SourceError(_no_file(path))
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
         raise SourceError(
@@ -239,6 +241,8 @@ def open_survey_file(path: Path, encoding: str | None = None) -> SurveyFile:
         path.open("rb").close()
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}") from None
+    if kind != "text" and path.stat().st_size == 0:
+        raise SourceError(f"{path} is empty: 0 bytes; copy or download it again")
     if encoding is not None:
         try:
             codecs.lookup(encoding)
