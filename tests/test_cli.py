@@ -8,8 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from report_study import answers
 
 import chronocore as cc
 from chronocore_cli.main import cli
@@ -199,3 +201,15 @@ def test_few_resamples_are_noted(study, run_cli):
     assert "10 resamples are too few for 95% intervals" in done.stderr
     assert "too few" in run_cli("sweep", study, "--resamples", 10, "--tau", "0.1").stderr
     assert "too few" not in run_cli("score", study, "--resamples", 40).stderr
+
+
+def test_a_sweep_names_findings_that_do_not_hold_by_their_sentences(study, tmp_path, run_cli):
+    pq.write_table(answers(cc.Study.open(study)), tmp_path / "model.parquet")
+    cc.predict(study, f"file:{tmp_path / 'model.parquet'}")
+    done = run_cli("sweep", study, "--resamples", 20, "--boundaries", "default")
+    assert done.returncode == 0, done.stderr
+    assert " 1 seed)" in done.stdout
+    counted, _, failed = done.stdout.partition("it does not hold, for example (")
+    lines = [line for line in failed.splitlines()[1:] if ", boundaries " in line]
+    assert lines
+    assert all(line.partition(": model, boundaries")[0] + ": " in counted for line in lines)

@@ -129,7 +129,7 @@ def _lines(study: Path, result: SweepResult) -> list[str]:
         f"{len(result.tau)} tolerances",
         f"{len(result.retain)} retention levels",
         f"{len(result.runs)} runs",
-        f"{len(result.seeds)} seeds",
+        f"{len(result.seeds)} seed{'' if len(result.seeds) == 1 else 's'}",
     ]
     from chronocore.config import CLUSTERS
     from chronocore.tables import gold_error_words
@@ -148,9 +148,10 @@ def _lines(study: Path, result: SweepResult) -> list[str]:
         )
     if result.n_failures:
         lines.append(f"it does not hold, for example ({result.n_failures} in all):")
+    statements = {one.name: f"{one.finding} {one.statement}" for one in result.findings}
     lines += [
-        f"  {one.finding}: {one.label}, boundaries {one.boundaries}, tau {one.tau:g}, "
-        f"{100 * one.retain:g}% retained"
+        f"  {statements[one.finding]}: {one.label}, boundaries {one.boundaries}, "
+        f"tau {one.tau:g}, {100 * one.retain:g}% retained"
         for one in result.failures[:5]
     ]
     lines += [f"not swept: {label}: {why}" for label, why in result.skipped.items()]
