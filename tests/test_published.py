@@ -201,3 +201,20 @@ def test_the_comparison_of_a_study_has_text_and_what_is_left_out(scored, run_cli
     done = run_cli("tables", scored, "t08", "--compare-published", env={"COLUMNS": "200"})
     assert "8.0–11.0" in done.stdout
     assert "that no table holds" not in done.stdout
+
+
+def test_what_the_study_cannot_have_is_left_out_and_counted(scored, run_cli):
+    rows = compare_published(cc.tables(scored)).rows.to_pylist()
+    own = {row["group"] for row in cc.tables(scored, ["t04"])["t04"].to_pylist()}
+    absent = {row["group"] for row in rows if row["table"] == "t04"} - own
+    done = run_cli("tables", scored, "--compare-published", env={"COLUMNS": "80"})
+    said = " ".join(done.stdout.split())
+    assert f"of the paper's {len(rows):,} values are of surveys, regions, topics" in said
+    part = done.stdout.partition("t04.")[2].partition("beside the paper\n\n")[0]
+    part = part.partition("\n\n")[0]
+    head = part.splitlines()[1:3]
+    assert {"paper", "study", "difference"} <= set(" ".join(head).replace("┃", " ").split())
+    assert "…" not in part
+    assert not [group for group in absent if group in part]
+    markdown = run_cli("tables", scored, "--compare-published", "--format", "md").stdout
+    assert "are left out; csv and json hold them" in markdown

@@ -8,7 +8,12 @@ from rich.table import Table
 from rich.text import Text
 
 from chronocore.tables import TABLES, Comparison, WideTable, page, remarks, wide
-from chronocore.tables.published import NOT_COMPARED_TITLE, TEXT_TITLE, comparison_lines
+from chronocore.tables.published import (
+    NOT_COMPARED_TITLE,
+    TEXT_TITLE,
+    comparison_lines,
+    left_out,
+)
 from chronocore.tables.published_text import text_lines
 
 __all__ = ["print_comparison", "print_table"]
@@ -51,14 +56,21 @@ def print_comparison(comparison: Comparison) -> None:
     console = Console(highlight=False)
     style = "dim" if comparison.same_benchmark else "bold yellow"
     console.print(Text(comparison.note, style=style))
+    if left_out(comparison):
+        console.print(Text(left_out(comparison), style="dim"))
     console.print()
     for name in dict.fromkeys(comparison.rows["table"].to_pylist()):
-        console.print(Text(f"{name}. {TABLES[name].title}, beside the paper", style="bold"))
         header, lines = comparison_lines(comparison, name)
+        if not lines:
+            continue
+        console.print(Text(f"{name}. {TABLES[name].title}, beside the paper", style="bold"))
         grid = Table(show_edge=False, pad_edge=False)
         for column, head in enumerate(header):
             right = column >= len(header) - 4
-            grid.add_column(head, justify="right" if right else "left", no_wrap=True)
+            # Names wrap where the terminal is narrow, so that no heading or number is cut.
+            grid.add_column(
+                head, justify="right" if right else "left", no_wrap=right, overflow="fold"
+            )
         for line in lines:
             grid.add_row(*map(Text, line))
         console.print(grid)

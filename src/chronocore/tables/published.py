@@ -204,11 +204,36 @@ def _signed(value: float | None, unit: str, thousands: bool) -> str:
     return text if value is None or text[0] in "−–" or not text.strip("0.") else f"+{text}"
 
 
+def _of_the_study(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of one table whose survey, group and item the study has values of."""
+    places = ("survey", "group", "item")
+    known = {place: {row[place] for row in rows if row["estimate"] is not None} for place in places}
+    return [row for row in rows if all(row[place] in known[place] for place in places)]
+
+
+def left_out(comparison: Comparison) -> str:
+    """Return how many of the paper's values are not shown, empty if all are."""
+    rows = comparison.rows.to_pylist()
+    shown = sum(
+        len(_of_the_study([row for row in rows if row["table"] == name]))
+        for name in {row["table"] for row in rows}
+    )
+    if shown == len(rows):
+        return ""
+    return (
+        f"{len(rows) - shown:,} of the paper's {len(rows):,} values are of surveys, regions, "
+        "topics or groups that this study does not have, and are left out; csv and json hold them."
+    )
+
+
 def comparison_lines(
     comparison: Comparison, name: str, *, thousands: bool = True
 ) -> tuple[list[str], list[list[str]]]:
-    """Return header and lines of one table's comparison, as texts."""
-    rows = [row for row in comparison.rows.to_pylist() if row["table"] == name]
+    """Return header and lines of one table's comparison, as texts.
+
+    Surveys, regions, topics and other groups of which the study has nothing are left out.
+    """
+    rows = _of_the_study([row for row in comparison.rows.to_pylist() if row["table"] == name])
     dimensions = [
         column
         for column in ("published_model", "label", "survey", "group", "item")
@@ -262,10 +287,12 @@ def format_comparison(comparison: Comparison, form: str) -> str:
         both = pa.concat_tables([rows, text], promote_options="default")
         columns = [column.to_pylist() for column in both.columns]
         return csv_text(both.column_names, zip(*columns, strict=True))
-    note = plain(comparison.note, None)
+    note = plain(" ".join(filter(None, (comparison.note, left_out(comparison)))), None)
     parts = [f"{markdown_text(note)}\n" if form == "md" else f"% {note}\n"]
     for name in dict.fromkeys(rows["table"].to_pylist()):
         header, lines = comparison_lines(comparison, name, thousands=form != "latex")
+        if not lines:
+            continue
         spec = TABLES[name]
         layout = WideTable(
             spec=spec,
