@@ -225,3 +225,19 @@ def test_presets_say_where_their_data_are_from(name):
         assert preset.doi.startswith("10.4232/1.")
         assert preset.files == [f"{preset.prefix[:-1]}*"]
         assert preset.topic_broad
+
+
+@pytest.mark.parametrize("years", [[2004, 2004], [2004, 2019]])
+def test_a_file_of_one_time_point_says_that_a_study_compares_two(tmp_path, years):
+    rows = "variable,text,code,label\nq,Well?,1,Agree\nq,Well?,2,Disagree\n"
+    (tmp_path / "items.csv").write_text(rows)
+    (tmp_path / "own.toml").write_text(
+        'name = "own"\nsurvey = "own"\nitems = "items.csv"\n'
+        '[columns]\ncountry = "country"\nyear = "year"\n'
+    )
+    lines = [f"SE,{year},{code}" for year in years for code in (1, 2)]
+    (tmp_path / "x.csv").write_text("\n".join(["country,year,q", *lines]) + "\n")
+    found = cc.explain(tmp_path / "x.csv", preset=str(tmp_path / "own.toml"))
+    assert len(found.questions) == 1
+    told = any("one time point, and a study compares two" in note for note in found.notes)
+    assert told == (len(set(years)) == 1)

@@ -362,6 +362,11 @@ def _read(declared: Declaration, one: OpenFile, result: Explanation) -> None:
         return
     for item in items:
         result.questions.append(_question(declared, one, item, table, who))
+    if len(result.waves or result.years) == 1:
+        result.notes.append(
+            "the file has one time point, and a study compares two: list further files of the "
+            'survey beside it, file = ["…", "…"]'
+        )
 
 
 def _catalog_items(declared: Declaration, one: OpenFile, result: Explanation) -> CheckedItems:
