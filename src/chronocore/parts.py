@@ -227,7 +227,12 @@ class RunParts:
         except DamagedFileError as error:
             raise DamagedFileError(part, error.cause, _ASK_AGAIN) from error
         except FileNotFoundError:
-            raise StudyError(f"{part} is gone; run the command again") from None
+            linked = not storage.is_remote(part) and part.is_symlink()
+            lost = "is a link to nothing; delete it" if linked else "is gone"
+            raise StudyError(
+                f"{part} {lost}; run the command again, and if it stays so the chronocore predict "
+                "that asked this model"
+            ) from None
 
     def _checked(
         self,
