@@ -378,6 +378,8 @@ def main():
             wrong, kind = fault(command, change.__name__, path, done, whole[command])
             per_command[command] += 1
             counts[kind or "FAULT"] += 1
+            if sum(counts.values()) % 100 == 0:
+                print(f"... {sum(counts.values())}: {dict(counts)}", file=sys.stderr, flush=True)
             if wrong or arguments.only is not None:
                 where = path.relative_to(scratch / "study")
                 said = done if isinstance(done, str) else (done[2] or done[1])[-700:]
