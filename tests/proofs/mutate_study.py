@@ -258,7 +258,7 @@ def fault(command, mutation, path, done, whole):
     if isinstance(done, str):
         return done, ""
     status, out, err, files = done
-    if "Traceback" in err or "unexpected" in err or "fault of chronocore" in err:
+    if "Traceback" in err or "fault of chronocore" in err:
         return "a traceback or a fault", ""
     if any(not c.isprintable() and c not in "\n\t" for c in out + err):
         return "control characters are printed", ""
