@@ -104,6 +104,20 @@ def test_a_removal_and_a_registration_take_what_a_killed_process_left(study):
         assert not left.exists()
 
 
+def test_figures_and_a_report_take_what_a_killed_process_left(report_study, tmp_path):
+    study = tmp_path / "study"
+    shutil.copytree(report_study, study)
+    process = multiprocessing.get_context("spawn").Process(target=len, args=("",))
+    process.start()
+    process.join()
+    left = study / "figures" / f".fig01.svg.0badcafe.{process.pid}@{socket.gethostname()}.tmp"
+    for call in (lambda: cc.figures(study, "fig01", formats="svg"), lambda: cc.report(study)):
+        left.parent.mkdir(exist_ok=True)
+        left.write_bytes(b"half")
+        call()
+        assert not left.exists()
+
+
 # -- locks that are deleted ----------------------------------------------------------------------
 
 

@@ -177,11 +177,15 @@ GROUPS = {
     "sweep": ["sweep.json"],
 }
 _TIMES = ("_at", "seconds", "time")
+# What a call did, which is less after a kill than from the start.
+_DONE = ("computed",)
 
 
 def _untimed(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {k: v for k, v in value.items() if not k.endswith(_TIMES) and k != "seal"}
+        kept = {
+            k: v for k, v in value.items() if not k.endswith(_TIMES) and k not in ("seal", *_DONE)
+        }
         return {key: _untimed(one) for key, one in kept.items() if "sha256" not in key}
     return [_untimed(one) for one in value] if isinstance(value, list) else value
 

@@ -112,6 +112,7 @@ def figures(
         name: [opened.write(f"figures/{name}.{form}", figure.file(form)) for form in forms]
         for name, figure in gallery.figures.items()
     }
+    opened.remove_strays()
     return FiguresResult(
         files=files,
         captions={name: figure.caption for name, figure in gallery.figures.items()},

@@ -70,4 +70,5 @@ def report(
     # A path that is no text, as Linux allows, may stand in the commands that the page names.
     content = page(results, gallery, shown).encode(errors="backslashreplace")
     write_atomic(target, content)
+    opened.remove_strays()
     return target
