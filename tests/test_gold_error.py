@@ -149,7 +149,7 @@ def modal_table(asked, scores, gold, redraws=None, **settings):
     return {(r["group"], r["measure"]): r for r in rows if r["survey"] == "all"}, answers
 
 
-@pytest.mark.parametrize("cluster", ["pair", "country"])
+@pytest.mark.parametrize("cluster", [pytest.param("pair", marks=pytest.mark.slow), "country"])
 def test_modal_answers_carry_the_surveys_error(asked, scored, few_respondents, drawn, cluster):
     _, scores = scored
     pairs, items = asked.pairs(), asked.items()

@@ -65,6 +65,7 @@ def ask(store, prompts, engine):
     return state
 
 
+@pytest.mark.slow
 def test_twenty_thousand_questions_and_countries_are_a_handful_of_files(tmp_path, monkeypatch):
     """No folder a question or country; files that time ended are folded while the run goes on."""
     monkeypatch.setattr(stream, "FIRST_SECONDS", 0.0)

@@ -176,7 +176,8 @@ def test_every_view_has_its_own_tolerance(blurred_study):
     np.testing.assert_array_equal(d_m, np.tile(scores.d_m, (3, 1)))
 
 
-@pytest.mark.parametrize("cluster", [pytest.param("pair", marks=pytest.mark.slow), "country"])
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", ["pair", "country"])
 def test_cells_drawn_together_equal_those_drawn_alone(blurred_study, cluster):
     opened, _, scores = scored(blurred_study, "near")
     settings = ScoreSettings(cluster=cluster, gold_error=True, resamples=50, seed=3)

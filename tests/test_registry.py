@@ -24,6 +24,7 @@ RUN = run_id(ScriptedEngine().settings)
 # -- labels ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_settings_of_one_model_that_start_at_once_all_get_a_label(study):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["chronocore", "proofs.scripted"])

@@ -117,6 +117,7 @@ def test_a_whole_study_lives_there(bucket, study):
         assert len(pq.read_table(file)) > 44
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_a_local_study(remote, study):
     for place in (remote, study):
         cc.predict(place, ScriptedEngine(errors=60))

@@ -126,6 +126,7 @@ def test_two_signals_stop_an_engine_that_hangs_at_once(study, child_environment)
     assert len(keys_of(study)) == 21
 
 
+@pytest.mark.slow
 def test_an_engine_that_hangs_is_ended_after_one_signal_too(study, child_environment):
     child = start_command(study, child_environment, "hangs", drain=0.5)
     child.send_signal(signal.SIGTERM)

@@ -489,6 +489,7 @@ def test_pyreadstat_is_asked_for_by_name(tmp_path, monkeypatch):
         open_survey_file(path)
 
 
+@pytest.mark.slow
 def test_five_of_a_thousand_columns_cost_little_memory(tmp_path, child_environment):
     import subprocess
     import sys
