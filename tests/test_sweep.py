@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -355,10 +356,11 @@ def test_a_killed_sweep_goes_on(swept_copy, child_environment, run_cli):
     process.kill()
     process.wait()
     opened = cc.Study.open(swept_copy)
-    there = opened.sweep_cells()
+    there = set(pq.read_table(folder)["cell_id"].to_pylist())
     assert 0 < len(there) < 48
     assert not (swept_copy / "sweep.json").exists()
-    (folder / ".part-x.parquet.1.aaaa.tmp").write_bytes(b"half")
+    half = f".part-x.parquet.0badcafe.{process.pid}@{socket.gethostname()}.tmp"
+    (folder / half).write_bytes(b"half")
     done = run_cli("sweep", swept_copy, *arguments, "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
