@@ -58,6 +58,9 @@ def bucket():
     os.environ.update(settings)
     import s3fs
 
+    # A worker that comes back to this file starts a new server; a file system kept from before
+    # would ask the old one.
+    s3fs.S3FileSystem.clear_instance_cache()
     s3fs.S3FileSystem().mkdir("bucket")
     yield "s3://bucket"
     for name, value in before.items():
